@@ -1,0 +1,63 @@
+# Everything a developer runs. `make help` lists it; .ci/run is what a submission must pass.
+
+PYTHON ?= $(if $(wildcard .venv/bin/python),.venv/bin/python,python3)
+PYTEST ?= $(PYTHON) -m pytest
+SETUP := $(PYTHON) -W ignore -c "from setuptools import setup; setup()" -q
+LIBASAN = $(shell $(or $(CC),cc) -print-file-name=libasan.so)
+LIBUBSAN = $(shell $(or $(CC),cc) -print-file-name=libubsan.so)
+
+.DEFAULT_GOAL := help
+.PHONY: help venv build test hostile long lint format asan tsan leaks bench clean
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+venv: ## .venv with everything, both extensions built into the tree
+	python3 -m venv .venv
+	.venv/bin/pip install -e '.[dev]'
+
+build: ## both extensions in place, only what changed
+	@$(SETUP) build_ext --inplace
+
+test: build ## all tests but the long ones, and each bench once
+	$(PYTEST)
+
+hostile: build ## the tests that need the test build
+	$(PYTEST) -m 'hostile and not long'
+
+long: build ## the tests that take minutes
+	$(PYTEST) -m long --timeout 1800
+
+lint: ## ruff, mypy, tidy
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m mypy
+	$(PYTHON) tests/tidy.py
+
+format: ## let ruff lay out the Python
+	$(PYTHON) -m ruff format .
+	$(PYTHON) -m ruff check --fix .
+
+# The first sanitizer build compiles SQLite under it, which takes minutes; then it is cached.
+asan: ## tests under AddressSanitizer and UBSan, then the C driver with its leak check
+	FENCEPOST_SANITIZE=address $(SETUP) build --build-lib build/address --build-temp build/address.tmp
+	ASAN_OPTIONS=detect_leaks=0:abort_on_error=1 PYTHONMALLOC=malloc \
+	  LD_PRELOAD="$(LIBASAN) $(LIBUBSAN)" PYTHONPATH=build/address \
+	  $(PYTEST) -p no:cacheprovider --timeout 900 $(or $(TESTS),tests)
+	$(MAKE) --no-print-directory leaks
+
+leaks: ## the C driver under AddressSanitizer, leaks counted
+	FENCEPOST_SANITIZE=address $(PYTHON) tests/driver/build.py build/address/driver
+	ASAN_OPTIONS=detect_leaks=1 build/address/driver
+
+tsan: ## the C driver under ThreadSanitizer
+	FENCEPOST_SANITIZE=thread $(PYTHON) tests/driver/build.py build/thread/driver
+	TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1 build/thread/driver
+
+bench: build ## the benchmarks with their real sizes
+	@for bench in bench/bench_*.py; do $(PYTHON) $$bench || exit 1; done
+
+clean: ## what builds and tests left behind; the cached SQLite object stays
+	rm -rf build/[!s]* dist temp *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	find python tests bench -name __pycache__ -prune -exec rm -rf {} +
+	rm -f python/fencepost/*.so
