@@ -221,7 +221,6 @@ SANITIZER_FLAGS = {
     "address": ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"],
     "thread": ["-fsanitize=thread"],
 }
-LINK_FLAGS = ["-lpthread", "-lm"]
 
 
 def flag_set(name: str) -> bool:
@@ -236,9 +235,8 @@ def sanitizer() -> str:
 
 
 def sanitizer_flags() -> list[str]:
-    chosen = sanitizer()
-    common = ["-O1", "-g", "-fno-omit-frame-pointer"]
-    return [*common, *SANITIZER_FLAGS[chosen]] if chosen else []
+    chosen = SANITIZER_FLAGS.get(sanitizer(), [])
+    return ["-O1", "-g", "-fno-omit-frame-pointer", *chosen] if chosen else []
 
 
 def version_of(command: list[str]) -> str:
@@ -358,7 +356,7 @@ class build_ext(_build_ext):
         ext.sources = []
         ext.extra_objects = [str(path) for path in made]
         sqlite = ["-lsqlite3"] if system else []
-        ext.extra_link_args = [*sqlite, *sanitizer_flags(), *LINK_FLAGS]
+        ext.extra_link_args = [*sqlite, *sanitizer_flags(), "-lpthread", "-lm"]
         super().build_extension(ext)
 
     def glue_object(self, ext: Extension, compiler: list[str], flags: list[str], at: Path) -> Path:
@@ -373,10 +371,10 @@ class build_ext(_build_ext):
 
     def copy_file(self, infile: Any, outfile: Any, *args: Any, **kwargs: Any) -> Any:
         """Under a running program the old file stays whole: the new one takes its name at once."""
-        partial = f"{outfile}.{os.getpid()}.new"
-        answer = super().copy_file(infile, partial, *args, **kwargs)
-        if Path(partial).exists():
-            Path(partial).replace(outfile)
+        partial = Path(f"{outfile}.{os.getpid()}.new")
+        answer = super().copy_file(infile, str(partial), *args, **kwargs)
+        if partial.exists():
+            partial.replace(outfile)
         return answer
 
 
