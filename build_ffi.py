@@ -94,10 +94,8 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 def stock(folder: Path) -> bool:
     """Does `folder` hold both files, and exactly those that are pinned?"""
-    return all(
-        (folder / name).is_file() and digest((folder / name).read_bytes()) == wanted
-        for name, wanted in SQLITE_DIGESTS.items()
-    )
+    paths = [(folder / name, wanted) for name, wanted in SQLITE_DIGESTS.items()]
+    return all(path.is_file() and digest(path.read_bytes()) == wanted for path, wanted in paths)
 
 
 def from_amalgamation() -> dict[str, bytes]:
@@ -189,7 +187,8 @@ def glue(module: str, header: str) -> str:
     ffi.cdef(region(header, "cdef"))
     if module.endswith("_test"):
         ffi.cdef(region(header, "cdef test"))
-    floor = f'#if SQLITE_VERSION_NUMBER < {SQLITE_FLOOR}\n#error "SQLite is too old"\n#endif\n'
+    refusal = '#error "Fencepost needs SQLite 3.51.3 or newer"'
+    floor = f"#if SQLITE_VERSION_NUMBER < {SQLITE_FLOOR}\n{refusal}\n#endif\n"
     ffi.set_source(module, f'#include <sqlite3.h>\n{floor}#include "fencepost.h"\n')
     with tempfile.TemporaryDirectory() as folder:
         written = Path(folder) / "glue.c"
@@ -395,6 +394,7 @@ class sdist(_sdist):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        sys.exit("usage: python build_ffi.py  (fetches SQLite's source; see the top of this file)")
-    print(f"SQLite {SQLITE_VERSION} is in {os.path.relpath(sqlite_dir())}")
+    try:
+        print(f"SQLite {SQLITE_VERSION} is in {os.path.relpath(sqlite_dir())}")
+    except SourceUnavailable as error:
+        sys.exit(str(error))

@@ -59,6 +59,14 @@ def test_the_release_build_has_no_faults_to_offer() -> None:
     assert set(dir(_core.lib)) < set(dir(_core_test.lib))
 
 
+def test_every_package_is_listed() -> None:
+    """A folder of Python that pyproject.toml does not name is missing from the wheel."""
+    listed = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    for path in (ROOT / "python").rglob("*.py"):
+        package = ".".join(path.parent.relative_to(ROOT / "python").parts)
+        assert f'"{package}"' in listed, f"{package} is not among [tool.setuptools] packages"
+
+
 def test_a_region_is_the_lines_between_its_marks() -> None:
     assert build_ffi.region(WHOLE, "cdef") == "int a(void);\n"
 
