@@ -5,9 +5,6 @@
 ** Every message must be settled exactly once, the check must find nothing, and when both handles
 ** are freed no allocation of ours may be left.
 */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
