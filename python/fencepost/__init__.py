@@ -1,0 +1,107 @@
+"""
+Fencepost: durable jobs, outbox, inbox and workflows in one SQLite file.
+
+    app = fencepost.App("app.db")       what is declared: jobs, queues, and the worker for them
+    store = fencepost.open("app.db")    the file itself: queues, transactions, the operator's view
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fencepost._calls import SQLITE_VERSION as sqlite_version  # noqa: N811 - its public name
+from fencepost.claims import Batch, Claim
+from fencepost.codec import Codec
+from fencepost.errors import (
+    Busy,
+    Cancelled,
+    Closed,
+    Conflict,
+    DeliveryUnknown,
+    Error,
+    ForkedHandle,
+    Gone,
+    InvalidArgument,
+    JobFailed,
+    LeaseLost,
+    NewerSchema,
+    PayloadError,
+    PermanentError,
+    QueueFull,
+    RetryLater,
+    StorageError,
+)
+from fencepost.queues import Queue
+from fencepost.store import Store, open  # noqa: A004 - called as fencepost.open
+from fencepost.transactions import Rows, Transaction, Tx
+from fencepost.values import (
+    Backoff,
+    Content,
+    Enqueued,
+    Failure,
+    Message,
+    Options,
+    Page,
+    Policy,
+    Replayed,
+    Row,
+    Span,
+    State,
+    StrPath,
+)
+
+__all__ = [
+    "Backoff",
+    "Batch",
+    "Busy",
+    "Cancelled",
+    "Claim",
+    "Closed",
+    "Codec",
+    "Conflict",
+    "Content",
+    "DeliveryUnknown",
+    "Enqueued",
+    "Error",
+    "Failure",
+    "ForkedHandle",
+    "Gone",
+    "InvalidArgument",
+    "JobFailed",
+    "LeaseLost",
+    "Message",
+    "NewerSchema",
+    "Options",
+    "Page",
+    "PayloadError",
+    "PermanentError",
+    "Policy",
+    "Queue",
+    "QueueFull",
+    "Replayed",
+    "RetryLater",
+    "Row",
+    "Rows",
+    "Span",
+    "State",
+    "StorageError",
+    "Store",
+    "StrPath",
+    "Transaction",
+    "Tx",
+    "__version__",
+    "open",
+    "sqlite_version",
+]
+
+
+if TYPE_CHECKING:
+    __version__: str
+else:
+
+    def __getattr__(name: str) -> Any:
+        if name == "__version__":
+            from importlib.metadata import version  # slow to import, and rarely asked for
+
+            return version("fencepost")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,381 @@
+"""
+The calls: one method for each C function. Lay out, call, check, copy out.
+
+csrc/fencepost.h says what each does and promises. What goes in is borrowed until the function
+returns; what comes out in rows is copied at once and given back. Cffi lets Python's other threads
+run while a call is in C.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from fencepost import _pack
+from fencepost._lib import ffi, lib
+from fencepost._pack import Cursor, Filter, Packed, Put, Settle, Take
+from fencepost.errors import BY_CODE, Conflict, Error, StorageError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["FP", "SQLITE_VERSION", "Core", "Guest", "Keeper", "OpenTx", "checked"]
+
+
+class FP:
+    """The core's constants that other rooms speak in, without their FP_."""
+
+    DONE: Final[int] = lib.FP_DONE
+    LOST: Final[int] = lib.FP_LOST
+    INVALID: Final[int] = lib.FP_INVALID
+    GONE: Final[int] = lib.FP_GONE
+    ALREADY: Final[int] = lib.FP_ALREADY
+    SUPERSEDED: Final[int] = lib.FP_SUPERSEDED
+    NOT_DEAD: Final[int] = lib.FP_NOT_DEAD
+    LIVE_KEY: Final[int] = lib.FP_LIVE_KEY
+    DEAD: Final[int] = lib.FP_DEAD
+
+    PENDING: Final[int] = lib.FP_PENDING
+    LEASED: Final[int] = lib.FP_LEASED
+    BEGUN: Final[int] = lib.FP_BEGUN
+    DONE_UNLISTED: Final[int] = lib.FP_DONE_UNLISTED
+    DONE_LISTED: Final[int] = lib.FP_DONE_LISTED
+    STATE_DEAD: Final[int] = lib.FP_STATE_DEAD
+    STATE_UNKNOWN: Final[int] = lib.FP_STATE_UNKNOWN
+    CANCELLED: Final[int] = lib.FP_CANCELLED
+    WAITING: Final[int] = lib.FP_WAITING
+
+    PROFILE_QUEUE: Final[int] = lib.FP_PROFILE_QUEUE
+    PROFILE_JOB: Final[int] = lib.FP_PROFILE_JOB
+
+    LIFE_NONE: Final[int] = lib.FP_LIFE_NONE
+    LIFE_LASTING: Final[int] = lib.FP_LIFE_LASTING
+    LIFE_LIVE: Final[int] = lib.FP_LIFE_LIVE
+
+    EQUAL_POLICY: Final[int] = lib.FP_EQUAL_POLICY
+    EQUAL_COMPARE: Final[int] = lib.FP_EQUAL_COMPARE
+    EQUAL_RETURN: Final[int] = lib.FP_EQUAL_RETURN
+    EQUAL_REPLACE: Final[int] = lib.FP_EQUAL_REPLACE
+    EQUAL_REARM: Final[int] = lib.FP_EQUAL_REARM
+
+    ACK: Final[int] = lib.FP_ACK
+    RETRY: Final[int] = lib.FP_RETRY
+    RELEASE: Final[int] = lib.FP_RELEASE
+    LATER: Final[int] = lib.FP_LATER
+    FAIL: Final[int] = lib.FP_FAIL
+    CANCEL: Final[int] = lib.FP_CANCEL
+    RENEW: Final[int] = lib.FP_RENEW
+
+    ALONE_LAPSED: Final[int] = lib.FP_ALONE_LAPSED
+    ALONE_TRIED: Final[int] = lib.FP_ALONE_TRIED
+
+
+def _text(characters: Any) -> str:
+    found: bytes = ffi.string(characters)
+    return found.decode("utf-8", "replace")
+
+
+SQLITE_VERSION: Final = _text(lib.fp_sqlite_version())
+
+_exceptions: Final = {getattr(lib, name): kind for name, kind in BY_CODE.items()}
+_again: Final[int] = lib.FP_AGAIN
+
+
+def checked(function: Any, *arguments: Any, patience: float = 0) -> None:
+    """
+    Call into the core; raise the exception its code stands for, with its own words.
+
+    A call whose turn does not come is made again for `patience` seconds; between two tries the
+    interpreter runs its signal handlers.
+    """
+    err = ffi.new("fp_error *")
+    until = monotonic() + patience
+    while (code := function(*arguments, err)) == _again and monotonic() < until:
+        pass
+    if code:
+        raise _raised(code, err)
+
+
+def _raised(code: int, err: Any) -> Error:
+    kind = _exceptions[code]
+    words = _text(err.message)
+    if kind is Conflict:
+        return Conflict(words, id=err.id)
+    if issubclass(kind, StorageError):
+        statement = _text(err.statement) or None
+        return kind(words, statement=statement, sqlite_code=err.sqlite_code or None)
+    return kind(words)
+
+
+def _copied(rows: Any) -> Packed:
+    """The rows as bytes of Python's own; C's are given back by the caller."""
+    size = rows.count * rows.width * 8 if rows.records else 0
+    return Packed(
+        rows.count,
+        rows.width,
+        ffi.buffer(rows.records, size)[:] if size else b"",
+        ffi.buffer(rows.blob, rows.blob_bytes)[:] if rows.blob_bytes else b"",
+    )
+
+
+def _pointer(tx: OpenTx | None) -> Any:
+    return ffi.NULL if tx is None else tx.pointer
+
+
+class Core:
+    """One handle on one file; any thread. `patience` is how long a call waits for its turn."""
+
+    __slots__ = ("_store", "patience")
+
+    def __init__(
+        self,
+        path: bytes,
+        *,
+        create: bool,
+        wal: bool,
+        network: bool,
+        foreign_keys: bool,
+        normal: bool,
+        hand_us: int,
+        patience: float,
+    ) -> None:
+        laid = _pack.Borrowed("fp_options *")
+        options = laid.into
+        options.path = laid.view(path + b"\0")
+        options.create, options.wal, options.network = create, wal, network
+        options.foreign_keys, options.normal, options.hand_us = foreign_keys, normal, hand_us
+        store = ffi.new("fp_store **")
+        checked(lib.fp_open, options, store, patience=patience)
+        self._store = ffi.gc(store[0], lib.fp_free)
+        self.patience = patience
+
+    def _call(self, function: Any, *arguments: Any) -> None:
+        checked(function, self._store, *arguments, patience=self.patience)
+
+    def _number(self, function: Any, *arguments: Any, kind: str = "int64_t *") -> int:
+        number = ffi.new(kind)
+        self._call(function, *arguments, number)
+        found: int = number[0]
+        return found
+
+    def _rows(self, function: Any, *arguments: Any) -> Packed:
+        rows = ffi.new("fp_rows *")
+        try:
+            self._call(function, *arguments, rows)
+            return _copied(rows)
+        finally:
+            lib.fp_rows_free(rows)
+
+    def close(self) -> None:
+        self._call(lib.fp_close)
+
+    def now(self) -> int:
+        return self._number(lib.fp_now)
+
+    def hand(self, now_us: int) -> None:
+        self._call(lib.fp_hand, now_us)
+
+    # ---- queues and kinds
+
+    def queue_find(self, tx: OpenTx | None, name: bytes) -> tuple[int, dict[str, int]]:
+        policy = ffi.new("int64_t[]", lib.FP_POLICY_FIELDS)
+        number = ffi.new("int64_t *")
+        self._call(lib.fp_queue_find, _pointer(tx), name, len(name), number, policy)
+        return number[0], dict(zip(_pack.POLICY_FIELDS, policy, strict=True))
+
+    def queue_define(
+        self, tx: OpenTx | None, name: bytes, profile: int, fields: dict[str, int]
+    ) -> int:
+        policy = ffi.from_buffer("int64_t[]", _pack.policy_bytes(fields))
+        return self._number(lib.fp_queue_define, _pointer(tx), name, len(name), profile, policy)
+
+    def queue_pause(self, tx: OpenTx | None, queue: int, paused: bool) -> None:
+        self._call(lib.fp_queue_pause, _pointer(tx), queue, paused)
+
+    def kind(self, tx: OpenTx | None, name: bytes) -> int:
+        return self._number(lib.fp_kind, _pointer(tx), name, len(name))
+
+    # ---- messages
+
+    def enqueue(self, tx: OpenTx | None, put: Put) -> tuple[list[int], bytes]:
+        laid = _pack.fp_put(put)
+        count = len(put.bodies)
+        ids = ffi.new("int64_t[]", count)
+        created = ffi.new("unsigned char[]", count)
+        self._call(lib.fp_enqueue, _pointer(tx), laid.into, ids, created)
+        return ffi.unpack(ids, count) if count else [], ffi.buffer(created)[:]
+
+    def settle(self, tx: OpenTx | None, settle: Settle) -> list[int]:
+        laid = _pack.fp_settle(settle)
+        count = laid.into.count
+        answers = ffi.new("int32_t[]", count)
+        self._call(lib.fp_settle_many, _pointer(tx), laid.into, answers)
+        return ffi.unpack(answers, count) if count else []
+
+    def step(self, settle: Settle | None, take: Take) -> tuple[list[int], Packed]:
+        """Settle and claim in one commit. No claims before `take.until_us`: call again."""
+        laid = None if settle is None else _pack.fp_settle(settle)
+        wanted = _pack.fp_take(take)
+        count = 0 if laid is None else laid.into.count
+        answers = ffi.new("int32_t[]", count)
+        settling = ffi.NULL if laid is None else laid.into
+        claims = self._rows(lib.fp_step, settling, answers, wanted.into)
+        return ffi.unpack(answers, count) if count else [], claims
+
+    def cancel(self, tx: OpenTx | None, ids: Sequence[int]) -> list[int]:
+        answers = ffi.new("int32_t[]", len(ids))
+        self._call(lib.fp_cancel, _pointer(tx), len(ids), ffi.new("int64_t[]", ids), answers)
+        return list(answers)
+
+    def replay(self, pairs: array[int], delay_us: int, gap_us: int, *, apply: bool) -> list[int]:
+        count = len(pairs) // 2
+        answers = ffi.new("int32_t[]", count)
+        flat = ffi.from_buffer("int64_t[]", pairs)
+        self._call(lib.fp_replay, count, flat, delay_us, gap_us, apply, answers)
+        return list(answers)
+
+    def release_lane(self, queue: int, lane: bytes) -> bool:
+        return bool(self._number(lib.fp_release_lane, queue, lane, len(lane), kind="int32_t *"))
+
+    def purge(self, queue: int, state: int, before_us: int, limit: int, *, apply: bool) -> int:
+        return self._number(lib.fp_purge, queue, state, before_us, limit, apply)
+
+    def retain(self, limit: int) -> tuple[int, bool]:
+        purged, more = ffi.new("int64_t *"), ffi.new("int32_t *")
+        self._call(lib.fp_retain, limit, purged, more)
+        return purged[0], bool(more[0])
+
+    def progress(self, tx: OpenTx | None, id: int, value: bytes) -> None:
+        self._call(lib.fp_progress, _pointer(tx), id, value, len(value))
+
+    # ---- looking
+
+    def get(self, tx: OpenTx | None, id: int) -> Packed:
+        return self._rows(lib.fp_get, _pointer(tx), id)
+
+    def get_by_key(self, queue: int, kind: int, life: int, key: bytes) -> Packed:
+        return self._rows(lib.fp_get_by_key, queue, kind, life, key, len(key))
+
+    def list(self, query: Filter) -> tuple[Packed, Cursor | None]:
+        laid = _pack.fp_filter(query)
+        rows = ffi.new("fp_rows *")
+        after, more = ffi.new("int64_t[3]"), ffi.new("int32_t *")
+        try:
+            self._call(lib.fp_list, laid.into, rows, after, more)
+            return _copied(rows), (after[0], after[1], after[2]) if more[0] else None
+        finally:
+            lib.fp_rows_free(rows)
+
+    def content(self, id: int) -> Packed:
+        return self._rows(lib.fp_content, id)
+
+    def stats(self) -> Packed:
+        return self._rows(lib.fp_stats)
+
+    def kinds(self) -> Packed:
+        return self._rows(lib.fp_kinds)
+
+    def check(self, *, full: bool) -> Packed:
+        return self._rows(lib.fp_check, full)
+
+    # ---- waiting
+
+    def version(self) -> int:
+        return self._number(lib.fp_version)
+
+    def wait(self, version: int, until_us: int) -> int:
+        """One slice at the most; the version there is then."""
+        moved = ffi.new("int64_t *", version)
+        self._call(lib.fp_wait, moved, until_us)
+        now: int = moved[0]
+        return now
+
+    # ---- what lives longer than a call
+
+    def begin(self, patience: float) -> OpenTx:
+        tx = ffi.new("fp_tx **")
+        checked(lib.fp_tx_begin, self._store, tx, patience=patience)
+        return OpenTx(self, tx[0])
+
+    def keeper(self, beat_us: int) -> Keeper:
+        keeper = ffi.new("fp_keeper **")
+        self._call(lib.fp_keeper_start, beat_us, keeper)
+        return Keeper(self, keeper[0])
+
+
+class OpenTx:
+    """One open transaction; its own thread only."""
+
+    __slots__ = ("_core", "pointer")
+
+    def __init__(self, core: Core, pointer: Any) -> None:
+        self._core = core  # the handle outlives what was begun on it
+        self.pointer = pointer
+
+    def end(self, *, commit: bool) -> None:
+        """Commit or roll back. The transaction is over whatever the answer."""
+        pointer, self.pointer = self.pointer, ffi.NULL
+        checked(lib.fp_tx_end, pointer, commit)
+
+
+class Guest:
+    """One prepared statement of the caller's own SQL, to be closed by `with`."""
+
+    __slots__ = ("_guest", "_tx")
+
+    def __init__(self, tx: OpenTx, sql: str) -> None:
+        self._tx = tx
+        text = sql.encode()
+        guest = ffi.new("fp_guest **")
+        checked(lib.fp_guest_open, tx.pointer, text, len(text), guest)
+        self._guest = guest[0]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        lib.fp_guest_close(self._guest)
+
+    def parameters(self) -> list[str | None]:
+        """The names of the parameters in order, as they are written: `:a`; None: it has none."""
+        count = lib.fp_guest_parameter_count(self._guest)
+        names = [lib.fp_guest_parameter(self._guest, i) for i in range(1, count + 1)]
+        return [_text(name) if name else None for name in names]
+
+    def run(self, sets: int, params: bytes) -> tuple[Packed, int, int]:
+        """Once for each set of packed parameters: rows, rows written, the last rowid."""
+        rows = ffi.new("fp_rows *")
+        changed, rowid = ffi.new("int64_t *"), ffi.new("int64_t *")
+        try:
+            checked(lib.fp_guest_run, self._guest, sets, params, len(params), rows, changed, rowid)
+            return _copied(rows), changed[0], rowid[0]
+        finally:
+            lib.fp_rows_free(rows)
+
+
+class Keeper:
+    """The thread in C that renews the leases it was given."""
+
+    __slots__ = ("_core", "_keeper")
+
+    def __init__(self, core: Core, pointer: Any) -> None:
+        self._core = core
+        self._keeper = pointer
+
+    def hold(self, id: int, token: int, lease_us: int, until_us: int = 0) -> None:
+        """Renew this claim until it is dropped, or until a moment of store time."""
+        checked(lib.fp_keeper_hold, self._keeper, id, token, lease_us, until_us)
+
+    def drop(self, id: int, token: int) -> None:
+        lib.fp_keeper_drop(self._keeper, id, token)
+
+    def lost(self, id: int, token: int) -> bool:
+        return bool(lib.fp_keeper_lost(self._keeper, id, token))
+
+    def stop(self) -> None:
+        """Ends the thread. The keeper is not used afterwards; again: nothing."""
+        pointer, self._keeper = self._keeper, ffi.NULL
+        if pointer:
+            lib.fp_keeper_stop(pointer)

@@ -1,0 +1,90 @@
+"""
+One open file, as Store, Queue and Transaction share it: the handle, the codec, and what numbers
+the file gave to its queues and kinds.
+
+A number never changes, so it is asked for once; but only what was settled outside a caller's
+transaction is remembered, because that one may still roll back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from fencepost import _pack
+from fencepost._calls import Core, OpenTx
+from fencepost._checks import name_bytes
+from fencepost._pack import Packed
+from fencepost.codec import Codec
+from fencepost.policies import Declaration
+
+__all__ = ["File", "named"]
+
+
+class File:
+    """`by_hand`: store time is turned by hand (fencepost.testing)."""
+
+    def __init__(self, core: Core, path: str, codec: Codec, *, by_hand: bool = False) -> None:
+        self.core = core
+        self.path = path
+        self.codec = codec
+        self.by_hand = by_hand
+        self.held: object = None  # the open Transaction
+        self._declared: dict[Declaration, int] = {}
+        self._kinds: dict[str, int] = {}
+        self._names: dict[int, str] = {}  # of queues
+
+    def queue(self, declaration: Declaration, tx: OpenTx | None) -> int:
+        """The queue's number. Makes it, or brings its policy up to the declaration."""
+        number = self._declared.get(declaration)
+        if number is not None:
+            return number
+        name = name_bytes(declaration.name, "a queue's name")
+        number, stored = self.core.queue_find(tx, name)
+        if number == 0 or declaration.differs(stored):
+            number = self.core.queue_define(tx, name, declaration.profile, dict(declaration.fields))
+        if tx is None:
+            self._declared[declaration] = number
+        return number
+
+    def find(self, name: str) -> int:
+        """The number of a queue that is there, or 0. Changes nothing."""
+        return self.core.queue_find(None, name_bytes(name, "a queue's name"))[0]
+
+    def kind(self, name: str, tx: OpenTx | None) -> int:
+        """The number of a job's name; makes it. 0 for no name."""
+        if not name:
+            return 0
+        number = self._kinds.get(name)
+        if number is None:
+            number = self.core.kind(tx, name_bytes(name, "a job's name"))
+            if tx is None:
+                self._kinds[name] = number
+        return number
+
+    def find_kind(self, name: str) -> int:
+        """The number of a job's name that is there, or 0. Changes nothing."""
+        return next((number for number, word in self.kinds() if word == name), 0)
+
+    def kinds(self) -> Iterator[tuple[int, str]]:
+        """Every job's name in the file, with its number."""
+        return ((record[0], name) for record, name in named(self.core.kinds()))
+
+    def queue_name(self, number: int) -> str:
+        """The name of a queue that some message said it is on."""
+        if number not in self._names:
+            self._names = {record[0]: name for record, name in named(self.core.stats())}
+        return self._names[number]
+
+    def wall_us(self) -> int:
+        """The clock that callers' absolute moments are read on."""
+        return self.core.now() if self.by_hand else time.time_ns() // 1000
+
+
+def named(found: Packed) -> Iterator[tuple[tuple[int, ...], str]]:
+    """Rows that end with the length of a name, each with its name."""
+    at = 0
+    for record in _pack.records(found):
+        length = record[-1]
+        yield record, found.blob[at : at + length].decode("utf-8", "replace")
+        at += length

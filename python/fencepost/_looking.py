@@ -1,0 +1,174 @@
+"""What is looked at: messages without their payload, pages of them, counts."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import struct
+from collections.abc import Iterator
+from datetime import datetime
+from hashlib import sha256
+from typing import Any, Final
+
+from fencepost import _pack
+from fencepost._calls import FP, SQLITE_VERSION
+from fencepost._checks import name_bytes, whole
+from fencepost._file import File, named
+from fencepost._pack import Cursor, Filter, Packed
+from fencepost.errors import InvalidArgument
+from fencepost.spans import moment, moment_us, seconds
+from fencepost.values import STATES, Failure, Message, Page, State
+
+__all__ = ["messages", "outcome_state", "page", "stats"]
+
+LIMIT_MAX: Final = 200  # rows of one page
+CURSOR: Final = struct.Struct("<3q8s")
+
+ASKED: Final = {
+    "pending": FP.PENDING,
+    "leased": FP.LEASED,
+    "done": FP.DONE_LISTED,
+    "dead": FP.STATE_DEAD,
+    "unknown": FP.STATE_UNKNOWN,
+    "cancelled": FP.CANCELLED,
+}
+TOLD: Final[dict[int, State]] = {
+    FP.PENDING: "pending",
+    FP.WAITING: "pending",
+    FP.LEASED: "leased",
+    FP.BEGUN: "leased",
+    FP.DONE_UNLISTED: "done",
+    FP.DONE_LISTED: "done",
+    FP.STATE_DEAD: "dead",
+    FP.STATE_UNKNOWN: "unknown",
+    FP.CANCELLED: "cancelled",
+}
+PROFILES: Final = ("queue", "job", "outbox", "inbox", "wake-up")
+COUNTS: Final = ("pending", "waiting", "leased", "done", "dead", "unknown", "cancelled")
+
+
+def outcome_state(state: str) -> int:
+    """The core's word for the state of an outcome. `InvalidArgument` for one that is in line."""
+    code = _asked(state)
+    if code in (FP.PENDING, FP.LEASED):
+        raise InvalidArgument(f"what is {state} has no outcome yet")
+    return FP.DONE_UNLISTED if code == FP.DONE_LISTED else code
+
+
+def _asked(state: str) -> int:
+    if state not in ASKED:
+        raise InvalidArgument(f"state is one of {', '.join(STATES)}, not {state!r}")
+    return ASKED[state]
+
+
+# ---- messages ------------------------------------------------------------------------------------
+
+
+def messages(file: File, packed: Packed) -> Iterator[Message]:
+    """The messages in an answer of fp_get or fp_list."""
+    at = 0
+    for record in _pack.records(packed):
+        id_, queue, _kind, state, attempt, generation, enqueued, settled, due, _life = record[:10]
+        texts, at = _pack.parts(packed.blob, at, record[10:15])
+        key, lane, kind, code, text = (
+            None if part is None else part.decode("utf-8", "replace") for part in texts
+        )
+        yield Message(
+            id=id_,
+            queue=file.queue_name(queue),
+            key=key,
+            lane=lane,
+            state=TOLD[state],
+            attempt=attempt,
+            generation=generation,
+            enqueued_at=moment(enqueued),
+            settled_at=None if settled < 0 else moment(settled),
+            due=None if due < 0 else moment(due),
+            failure=None if kind is None else Failure(kind, code, text or ""),
+        )
+
+
+def page(
+    file: File,
+    state: State,
+    *,
+    queue: str | None,
+    lane: str | None,
+    kind: str | None,
+    since: datetime | None,
+    before: datetime | None,
+    after: str | None,
+    limit: int,
+) -> Page:
+    """See `Store.messages`."""
+    asked = Filter(_asked(state), whole(limit, "limit", 1, LIMIT_MAX))
+    if lane is not None:
+        asked.lane = name_bytes(lane, "lane")
+    if since is not None:
+        asked.since_us = moment_us(since, "since")
+    if before is not None:
+        asked.before_us = moment_us(before, "before")
+    listing = repr((state, queue, lane, kind, asked.since_us, asked.before_us)).encode()
+    if after is not None:
+        asked.after = _cursor(after, listing)
+    if queue is not None:
+        asked.queue = file.find(queue)
+    if kind is not None:
+        asked.kind = file.find_kind(kind)
+    if (queue is not None and not asked.queue) or (kind is not None and not asked.kind):
+        return Page()
+    found, following = file.core.list(asked)
+    answer = Page(messages(file, found))
+    if following is not None:
+        answer.next = _cursor_text(following, listing)
+    return answer
+
+
+def _cursor_text(place: Cursor, listing: bytes) -> str:
+    """The place, and what proves that it is one of this listing."""
+    data = struct.pack("<3q", *place)
+    return base64.urlsafe_b64encode(data + _proof(data, listing)).decode()
+
+
+def _cursor(text: str, listing: bytes) -> Cursor:
+    try:
+        first, second, third, proof = CURSOR.unpack(base64.urlsafe_b64decode(text))
+    except (binascii.Error, struct.error, ValueError, TypeError):
+        raise InvalidArgument("after= is no cursor; it is `next` of a page") from None
+    if proof != _proof(struct.pack("<3q", first, second, third), listing):
+        raise InvalidArgument("after= is a cursor of another listing, or was damaged")
+    return first, second, third
+
+
+def _proof(place: bytes, listing: bytes) -> bytes:
+    return sha256(place + listing).digest()[:8]
+
+
+# ---- counts --------------------------------------------------------------------------------------
+
+
+def stats(file: File) -> dict[str, Any]:
+    """See `Store.stats`."""
+    now = file.core.now()
+    queues: dict[str, Any] = {}
+    totals = dict.fromkeys(COUNTS, 0)
+    for record, name in named(file.core.stats()):
+        _number, profile, paused, *counts, oldest, following, lapsed, _length = record
+        counted = dict(zip(COUNTS, counts, strict=True))
+        for word, count in counted.items():
+            totals[word] += count
+        queues[name] = {
+            "profile": PROFILES[profile],
+            "paused": bool(paused),
+            **counted,
+            "oldest_age": None if oldest < 0 else seconds(max(0, now - oldest)),
+            "next_due_in": None if following < 0 else seconds(max(0, following - now)),
+            "lapsed": lapsed,
+        }
+    return {
+        "path": file.path,
+        "time": moment(now),
+        "sqlite_version": SQLITE_VERSION,
+        "queues": queues,
+        "totals": totals,
+    }

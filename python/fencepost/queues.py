@@ -1,0 +1,204 @@
+"""Queues: put a payload in, claim it, settle it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from fencepost import _pack
+from fencepost._calls import FP
+from fencepost._checks import name_bytes, whole
+from fencepost._enqueue import PRIORITIES, digests, entry, put_entries, send
+from fencepost._file import File, named
+from fencepost._pack import Put, Take
+from fencepost.claims import Batch, Claim, claims_of
+from fencepost.codec import check_type
+from fencepost.errors import InvalidArgument
+from fencepost.policies import Declaration
+from fencepost.spans import lease_us, span_us
+from fencepost.transactions import Tx, unwrap
+from fencepost.values import Enqueued, Options, Span
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
+
+    from fencepost.store import Store
+
+__all__ = ["Queue"]
+
+T = TypeVar("T")
+Handler = Callable[[Batch[T]], object]
+
+PENDING, LEASED = 3, 5  # and waiting between them, in fp_stats' records
+LIMIT_MAX: Final = 10_000  # messages of one claim, as in csrc/base.h
+
+
+class Queue(Generic[T]):
+    """
+    Messages of one type, in the order of due time, then of enqueueing, per priority.
+
+    Of `Store.queue()` it lives in that store. Of `App.queue()` it lives in the file of `tx=`, else
+    of `.at(store)`, else in the App's own. It is made in the file at its first use.
+    """
+
+    def __init__(
+        self,
+        declaration: Declaration,
+        type: Any,
+        *,
+        bound: File | None = None,
+        home: Callable[[], File] | None = None,
+    ) -> None:
+        self.name = declaration.name
+        self.type = type
+        self._declaration = declaration
+        self._bound = bound
+        self._home = home
+        if bound is not None:
+            check_type(bound.codec, type)
+        self._handler: Handler[T] | None = None  # what follows is for the worker
+        self._batch = 1
+        self._linger_us = 0
+
+    def __repr__(self) -> str:
+        return f"<Queue {self.name}>"
+
+    def at(self, store: Store, /) -> Self:
+        """The same queue in this store."""
+        other = copy.copy(self)
+        other._bound = store._file
+        return other
+
+    # ---- putting in ------------------------------------------------------------------------------
+
+    def enqueue(self, payload: T, /, **options: Unpack[Options]) -> Enqueued:
+        """
+        Put one message in, durably; in `tx`, with its commit.
+
+        `key` says once, until retention; `unique` once while pending or leased: an equal message is
+        answered with the first one, a different one is a `Conflict`. Raises `PayloadError`,
+        `QueueFull` (after `wait` seconds), `Busy`.
+        """
+        tx = options.get("tx")
+        file = self._file(tx)
+        put = put_entries(file, [entry(file.codec.encode(payload), options)])
+        wait_us = span_us(options.get("wait", 0), "wait")
+        return send(file, self._declaration, put, tx=unwrap(file, tx), wait_us=wait_us)[0]
+
+    def enqueue_many(
+        self,
+        payloads: Iterable[T],
+        /,
+        *,
+        key: Callable[[T], str] | None = None,
+        lane: Callable[[T], str] | None = None,
+        delay: Span = 0,
+        priority: int = 0,
+        tx: Tx | None = None,
+        wait: Span = 0,
+    ) -> list[Enqueued]:
+        """
+        Put many in, in their order: one commit, all or none; an answer for each.
+
+        Raises as `enqueue`; a `Conflict` names the message that owns the key. At most 100,000
+        messages and 1 GiB at once.
+        """
+        file = self._file(tx)
+        if key is not None or lane is not None:
+            payloads = list(payloads)
+        encode = file.codec.encode
+        bodies = [encode(payload) for payload in payloads]
+        put = Put(
+            0,
+            bodies,
+            delay_us=span_us(delay, "delay"),
+            priority=whole(priority, "priority", *PRIORITIES),
+        )
+        if key is not None:
+            put.keys = [name_bytes(key(payload), "key") for payload in payloads]
+            put.life = FP.LIFE_LASTING
+            put.digests = digests(bodies)
+        if lane is not None:
+            put.lanes = [name_bytes(lane(payload), "lane") for payload in payloads]
+        wait_us = span_us(wait, "wait")
+        return send(file, self._declaration, put, tx=unwrap(file, tx), wait_us=wait_us)
+
+    # ---- taking out ------------------------------------------------------------------------------
+
+    def claim(self, limit: int = 1, *, lease: Span | None = None, wait: Span = 0) -> list[Claim[T]]:
+        """
+        Take up to `limit` messages that are due, for `lease` seconds (None: the queue's own); wait
+        up to `wait` seconds for the first.
+
+        Delivery is at least once: a message whose claim is not settled before its lease ends is
+        handed out again, with a higher token.
+        """
+        file = self._file(None)
+        number = file.queue(self._declaration, None)
+        take = Take([number], whole(limit, "limit", 1, LIMIT_MAX), alone=FP.ALONE_LAPSED)
+        if lease is not None:
+            take.lease_us = lease_us(lease)
+        wait_us = span_us(wait, "wait")
+        if wait_us:
+            take.until_us = file.core.now() + wait_us
+        while True:
+            found = file.core.step(None, take)[1]
+            if found.rows or not wait_us or file.core.now() >= take.until_us:
+                return claims_of(file, {number: self}, found)
+
+    def ack(self, claims: Iterable[Claim[T]], /, *, tx: Tx | None = None) -> list[Claim[T]]:
+        """
+        Finish all of them in one commit; those that were lost, which changed nothing.
+
+        Acking the same claim again is no loss.
+        """
+        held: Sequence[Claim[T]] = list(claims)
+        file = self._file(tx)
+        for claim in held:
+            if claim._file is not file:
+                raise InvalidArgument(f"{claim!r} was claimed from another store")
+        answers = file.core.settle(unwrap(file, tx), _pack.pairs(claim._key for claim in held))
+        lost: list[Claim[T]] = []
+        for claim, answer in zip(held, answers, strict=True):
+            if answer == FP.LOST:
+                lost.append(claim)
+            else:
+                claim._settled = True
+        return lost
+
+    def size(self) -> int:
+        """Messages that are pending or leased."""
+        core = self._file(None).core
+        found = (record for record, name in named(core.stats()) if name == self.name)
+        return sum(sum(record[PENDING : LEASED + 1]) for record in found)
+
+    # ---- handling --------------------------------------------------------------------------------
+
+    def handler(self, *, batch: int = 1, linger: Span = 0) -> Callable[[Handler[T]], Handler[T]]:
+        """
+        A worker calls the function with up to `batch` claims at a time.
+
+        It waits up to `linger` seconds for a batch to fill. The function stays what it was.
+        """
+        whole(batch, "batch", 1, LIMIT_MAX)
+        linger_us = span_us(linger, "linger")
+
+        def register(fn: Handler[T]) -> Handler[T]:
+            if self._handler is not None:
+                raise InvalidArgument(f"queue {self.name} has a handler already")
+            self._handler, self._batch, self._linger_us = fn, batch, linger_us
+            return fn
+
+        return register
+
+    def _file(self, tx: Tx | None) -> File:
+        """Which file: that of the transaction, of `.at()`, or of the App."""
+        if self._bound is not None:
+            return self._bound
+        named = getattr(tx, "_file", None)  # what is no Transaction is refused by `unwrap`
+        if isinstance(named, File):
+            return named
+        if self._home is None:
+            raise InvalidArgument(f"queue {self.name} is in no store: use .at(store)")
+        return self._home()

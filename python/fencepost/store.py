@@ -1,0 +1,350 @@
+"""The store: one file, opened; what an operator may ask of it and do to it."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import weakref
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, suppress
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
+
+from fencepost import _looking, _pack
+from fencepost._calls import FP, Core
+from fencepost._checks import name_bytes
+from fencepost._enqueue import read_headers
+from fencepost._file import File
+from fencepost.codec import JSON, Codec
+from fencepost.errors import Error, InvalidArgument
+from fencepost.policies import declared
+from fencepost.queues import Queue
+from fencepost.spans import SECOND, moment_us, seconds, span_us
+from fencepost.transactions import Transaction, Tx, transaction, unwrap
+from fencepost.values import Content, Message, Page, Policy, Replayed, Span, State, StrPath
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import TypeForm, Unpack
+
+__all__ = ["Store", "open"]
+
+T = TypeVar("T")
+
+REAL_CLOCK: Final = -1
+ANY_GENERATION: Final = -1
+Durability = Literal["full", "normal"]
+
+_REPLAYED: Final[dict[int, Any]] = {
+    FP.DONE: "replayed",
+    FP.SUPERSEDED: "superseded",
+    FP.NOT_DEAD: "not dead",
+    FP.LIVE_KEY: "live key",
+    FP.GONE: "gone",
+}
+
+
+class Store(AbstractContextManager["Store"]):
+    """
+    One open file, made by `fencepost.open()`; for all threads of the process.
+
+    Every method raises `Busy` when its turn does not come within the store's busy time-out,
+    `Closed` after `close()`, `ForkedHandle` in a child of a fork, `StorageError` when the disk or
+    the file fails, and `InvalidArgument` in a thread that has a transaction of this store open and
+    does not pass it as `tx=`.
+    """
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self.path = file.path
+        _open_stores.add(self)
+
+    def __repr__(self) -> str:
+        return f"<Store {self.path}>"
+
+    @overload
+    def queue(self, name: str, /, **policy: Unpack[Policy]) -> Queue[Any]: ...
+    @overload
+    def queue(self, name: str, type: type[T], /, **policy: Unpack[Policy]) -> Queue[T]: ...
+    @overload
+    def queue(self, name: str, type: TypeForm[T], /, **policy: Unpack[Policy]) -> Queue[T]: ...
+    def queue(self, name: str, type: Any = Any, /, **policy: Unpack[Policy]) -> Queue[Any]:
+        """
+        A queue of this file; made at its first use. What `policy` does not say stays as the file
+        has it, or begins as that of a bulk queue: no outcomes kept, not addressed, not listed.
+        """
+        return Queue(declared(name, policy), type, bound=self._file)
+
+    def transaction(self, *, timeout: Span = 5) -> AbstractContextManager[Transaction]:
+        """
+        Begin a transaction: your SQL, and all calls that get it as `tx=`, in one commit at the end
+        of the block; nothing of it if the block raises, or if the commit does.
+
+        Waits up to `timeout` seconds for its turn: `Busy` names the holder. One that is held for
+        longer than that is logged. It belongs to the thread and task that began it.
+        """
+        unwrap(self._file, None)
+        return transaction(self._file, timeout)
+
+    # ---- looking ---------------------------------------------------------------------------------
+
+    def messages(
+        self,
+        state: State,
+        *,
+        queue: str | None = None,
+        lane: str | None = None,
+        kind: str | None = None,
+        since: datetime | None = None,
+        before: datetime | None = None,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> Page:
+        """
+        One page of the messages in a state, up to 200: those in line by due time, ended ones by
+        when they ended, from `since` to just before `before`. `kind` is a job's name.
+
+        `Page.next` is the `after=` of the next page. Outcomes of queues that are not `listed` are
+        not shown.
+        """
+        unwrap(self._file, None)
+        return _looking.page(
+            self._file,
+            state,
+            queue=queue,
+            lane=lane,
+            kind=kind,
+            since=since,
+            before=before,
+            after=after,
+            limit=limit,
+        )
+
+    def message(self, id: int, /) -> Message | None:
+        """
+        The message, or None if there is none. `InvalidArgument` for one on a bulk queue that is
+        not at its first place: those can be found in the line only.
+        """
+        return self._message(id, None)
+
+    def _message(self, id: int, tx: Tx | None) -> Message | None:
+        found = self._file.core.get(unwrap(self._file, tx), id)
+        return next(_looking.messages(self._file, found), None)
+
+    def content(self, id: int, /) -> Content:
+        """What the message says and what came of it, as bytes. Raises `Gone`."""
+        unwrap(self._file, None)
+        found = self._file.core.content(id)
+        (lengths,) = _pack.records(found)
+        (body, headers, result, _progress), _ = _pack.parts(found.blob, 0, lengths)
+        return Content(body or b"", read_headers(headers), result)
+
+    def stats(self) -> dict[str, Any]:
+        """
+        Counts by queue and in all, and how it goes: `oldest_age` is the seconds for which the
+        first message in line has been due, `next_due_in` those until the next one is, `lapsed` how
+        many leases ran out and were not taken over yet.
+        """
+        unwrap(self._file, None)
+        return _looking.stats(self._file)
+
+    def check(self, *, full: bool = False) -> list[str]:
+        """What is wrong with the file, a sentence each; empty: healthy. `full`: integrity, too."""
+        unwrap(self._file, None)
+        found = self._file.core.check(full=full)
+        at, sentences = 0, []
+        for lengths in _pack.records(found):
+            parts, at = _pack.parts(found.blob, at, lengths)
+            sentences += [(part or b"").decode("utf-8", "replace") for part in parts]
+        return sentences
+
+    # ---- doing -----------------------------------------------------------------------------------
+
+    def replay(
+        self,
+        messages: Iterable[Message],
+        /,
+        *,
+        delay: Span = 0,
+        rate: float | None = None,
+        apply: bool = True,
+    ) -> list[Replayed]:
+        """
+        Put dead or unknown messages back in line, due after `delay` seconds, at `rate` a second.
+
+        What was replayed since it was listed is "superseded". `apply=False` says what would happen.
+        """
+        unwrap(self._file, None)
+        gap_us = 0 if rate is None else _gap_us(rate)
+        wanted = list(messages)
+        pairs = _pack.pairs((message.id, message.generation) for message in wanted)
+        delay_us = span_us(delay, "delay")
+        answers = self._file.core.replay(pairs, delay_us, gap_us, apply=apply)
+        return [
+            Replayed(message.id, _REPLAYED[answer])
+            for message, answer in zip(wanted, answers, strict=True)
+        ]
+
+    def cancel(self, messages: Iterable[Message], /) -> int:
+        """
+        Take messages out of the line, pending or leased; how many were. A leased one's holder finds
+        its lease lost.
+        """
+        return self._cancel([message.id for message in messages], None).count(FP.DONE)
+
+    def _cancel(self, ids: list[int], tx: Tx | None) -> list[int]:
+        answers = self._file.core.cancel(unwrap(self._file, tx), ids)
+        if FP.INVALID in answers:
+            raise InvalidArgument(
+                f"message {ids[answers.index(FP.INVALID)]} is on a bulk queue and not at its first"
+                " place, where it could be found by its id; the queue would have to be `addressed`"
+            )
+        return answers
+
+    def purge(
+        self,
+        state: State,
+        before: datetime,
+        *,
+        queue: str | None = None,
+        limit: int = 1000,
+        apply: bool = False,
+    ) -> int:
+        """
+        Forget up to `limit` outcomes that are older than `before`; how many. Counts only, unless
+        `apply`.
+        """
+        unwrap(self._file, None)
+        code = _looking.outcome_state(state)
+        before_us = moment_us(before, "before")
+        number = 0 if queue is None else self._number(queue)
+        return self._file.core.purge(number, code, before_us, limit, apply=apply)
+
+    def release_lane(self, queue: str, lane: str, /) -> bool:
+        """Let a lane go on that halted behind a dead head. False: it did not stand still."""
+        unwrap(self._file, None)
+        return self._file.core.release_lane(self._number(queue), name_bytes(lane, "lane"))
+
+    def pause(self, queue: str, /) -> None:
+        """Nobody is handed anything from this queue until `resume`. Enqueueing goes on."""
+        unwrap(self._file, None)
+        self._file.core.queue_pause(None, self._number(queue), paused=True)
+
+    def resume(self, queue: str, /) -> None:
+        """Undo `pause`."""
+        unwrap(self._file, None)
+        self._file.core.queue_pause(None, self._number(queue), paused=False)
+
+    def _number(self, queue: str) -> int:
+        number = self._file.find(queue)
+        if not number:
+            raise InvalidArgument(f"there is no queue {queue!r} in {self.path}")
+        return number
+
+    # ---- the end ---------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Waits for calls under way; those that come later raise `Closed`. Again: nothing."""
+        unwrap(self._file, None)
+        self._file.core.close()
+        _open_stores.discard(self)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> None:
+        self.close()
+
+
+def open(  # noqa: A001 - like the builtin, it is called by its module's name or not at all
+    path: StrPath,
+    *,
+    create: bool = True,
+    wal: bool = False,
+    network: bool = False,
+    foreign_keys: bool = False,
+    durability: Durability = "full",
+    codec: Codec = JSON,
+    busy_timeout: Span = 30,
+) -> Store:
+    """
+    Open the file, which may be the application's own database; make it, and the folders above it.
+
+    `wal` lets an existing database be turned to WAL, which lasts; `network` allows a file system
+    whose locks cannot be trusted; `foreign_keys` enforces the application's own in its own SQL;
+    `durability="normal"` may lose the last commits in a power cut. `busy_timeout` is how many
+    seconds each call waits for its turn; 0 tries once.
+
+    Raises `StorageError`, `NewerSchema`, `InvalidArgument` for what cannot be trusted as a store.
+    """
+    return _opened(
+        path,
+        create=create,
+        wal=wal,
+        network=network,
+        foreign_keys=foreign_keys,
+        durability=durability,
+        codec=codec,
+        busy_timeout=busy_timeout,
+    )
+
+
+def _opened(
+    path: StrPath,
+    *,
+    create: bool = True,
+    wal: bool = False,
+    network: bool = False,
+    foreign_keys: bool = False,
+    durability: str = "full",
+    codec: Codec = JSON,
+    busy_timeout: Span = 30,
+    hand: datetime | None = None,
+) -> Store:
+    """`open`, and for the testing kit the moment at which its hand-turned clock begins."""
+    if durability not in ("full", "normal"):
+        raise InvalidArgument(f'durability is "full" or "normal", not {durability!r}')
+    encoded = _path_bytes(path)
+    core = Core(
+        encoded,
+        create=create,
+        wal=wal,
+        network=network,
+        foreign_keys=foreign_keys,
+        normal=durability == "normal",
+        hand_us=REAL_CLOCK if hand is None else moment_us(hand, "now"),
+        patience=seconds(span_us(busy_timeout, "busy_timeout")),
+    )
+    return Store(File(core, os.fsdecode(encoded), codec, by_hand=hand is not None))
+
+
+def _path_bytes(path: StrPath) -> bytes:
+    encoded = os.fsencode(path)
+    if b"\0" in encoded:
+        raise InvalidArgument("the path has a NUL in it")
+    return encoded
+
+
+def _gap_us(rate: float) -> int:
+    if not rate > 0:
+        raise InvalidArgument(f"rate is so many a second, not {rate!r}")
+    return round(SECOND / rate)
+
+
+# Stores that nobody closed are closed at the end of the main thread, before the interpreter joins
+# the others: one of them may wait for a message that nobody will send, and `Closed` lets it go.
+_open_stores: Final[weakref.WeakSet[Store]] = weakref.WeakSet()
+
+
+def _close_all() -> None:
+    for store in list(_open_stores):
+        with suppress(Error):
+            store.close()
+
+
+getattr(threading, "_register_atexit", atexit.register)(_close_all)
