@@ -211,7 +211,7 @@ SQLITE_OPTIONS = """
 """
 SQLITE_DEFINES = [f"-DSQLITE_{option}" for option in SQLITE_OPTIONS.split()]
 OUR_FLAGS = shlex.split(
-    "-std=c11 -D_GNU_SOURCE -D_DARWIN_C_SOURCE -O2 -g -fPIC -fvisibility=hidden -Wall -Wextra"
+    "-std=c11 -D_GNU_SOURCE= -D_DARWIN_C_SOURCE= -O2 -g -fPIC -fvisibility=hidden -Wall -Wextra"
     " -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wundef"
 )
 RELEASE_FLAGS = ["-DNDEBUG"]
