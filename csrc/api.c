@@ -1,0 +1,276 @@
+/* The exported functions of the store itself: open and close, its clock, its queues. Each checks
+** what it was given, lines up, and makes one inner call. */
+#include <string.h>
+
+#include "check.h"
+#include "disk.h"
+#include "fault.h"
+#include "group.h"
+#include "guest.h"
+#include "lane.h"
+#include "policy.h"
+
+const char *fp_sqlite_version(void) { return sqlite3_libversion(); }
+
+static void discard(fp_store *store) {
+  db_close(&store->reader);
+  db_close(&store->writer);
+  places_free(&store->places);
+  sys_cond_free(&store->gate);
+  mem_free((void *)(uintptr_t)store->options.path);
+  mem_free(store);
+}
+
+int fp_open(const fp_options *options, fp_store **out, fp_error *err) {
+  err_clear(err);
+  *out = NULL;
+  fault_install();
+  sys_watch_forks();
+  if (options->path == NULL) return err_set(err, FP_INVALID, "the path is empty");
+  size_t bytes = strlen(options->path) + 1;
+  fp_store *store = mem_get((int64_t)sizeof *store);
+  char *path = mem_get((int64_t)bytes);
+  if (store != NULL) memset(store, 0, sizeof *store);
+  if (store == NULL || path == NULL || sys_cond_init(&store->gate) != 0) {
+    mem_free(path);
+    mem_free(store);
+    return err_memory(err);
+  }
+  memcpy(path, options->path, bytes);
+  store->options = *options;
+  store->options.path = path;
+  store->generation = sys_generation();
+  time_start(&store->clock, options->hand_us);
+
+  int code = disk_make_parents(&store->options, err);
+  if (code == FP_OK) code = db_open(&store->writer, &store->options, false, err);
+  if (code == FP_OK) code = db_migrate(&store->writer, &store->clock, err);
+  if (code == FP_OK) code = db_open(&store->reader, &store->options, true, err);
+  if (code == FP_OK) code = guest_install(store, err);
+  if (code != FP_OK) {
+    discard(store);
+    return code;
+  }
+  *out = store;
+  return FP_OK;
+}
+
+int fp_close(fp_store *store, fp_error *err) {
+  err_clear(err);
+  if (store->generation != sys_generation()) {
+    return err_set(err, FP_FORKED, "this handle was opened before a fork: only its own process "
+                                   "can close it");
+  }
+  int code = FP_OK;
+  sys_lock(&store->gate);
+  if (store->open != NULL && store->writing &&
+      pthread_equal(store->writer_thread, pthread_self())) {
+    code = err_set(err, FP_INVALID, "this thread has a transaction open: end it before closing");
+  } else {
+    store->closing = true;
+    sys_wake_all(&store->gate);
+  }
+  int64_t start = sys_awake_us(), left = WAIT_SLICE_MS * INT64_C(1000);
+  while (code == FP_OK && store->users > 0 && left > 0) {
+    sys_wait(&store->gate, left);
+    left = start + WAIT_SLICE_MS * INT64_C(1000) - sys_awake_us();
+  }
+  if (code == FP_OK && store->users > 0) {
+    code = err_set(err, FP_AGAIN, "the store cannot be closed yet: %s is under way",
+                   store->writing ? store->writer_what : "a call");
+  }
+  bool mine = code == FP_OK && !store->closed;
+  if (mine) store->closed = true;
+  sys_unlock(&store->gate);
+  if (mine) {
+    db_close(&store->reader);
+    db_close(&store->writer);
+  }
+  return code;
+}
+
+void fp_free(fp_store *store) {
+  if (store == NULL) return;
+  /* In a forked child the connections belong to the parent: they are leaked, not closed. */
+  if (store->generation != sys_generation()) return;
+  discard(store);
+}
+
+static int read_now(txn *t, void *argument, fp_error *err) {
+  (void)err;
+  *(int64_t *)argument = t->now_us;
+  return FP_OK;
+}
+
+int fp_now(fp_store *store, int64_t *now_us, fp_error *err) {
+  int code = group_enter(store, NULL, err);
+  if (code != FP_OK) return code;
+  code = group_look(store, NULL, read_now, now_us, err);
+  group_leave(store);
+  return code;
+}
+
+typedef struct handing {
+  fp_store *store;
+  int64_t now_us;
+} handing;
+
+/* With the turn and the reader both, since both read the clock. */
+static int move_hand(txn *t, void *argument, fp_error *err) {
+  const handing *g = argument;
+  if (!group_take_reader(g->store, err)) return FP_AGAIN;
+  t->clock->hand_us = g->now_us;
+  group_give_reader(g->store);
+  return FP_OK;
+}
+
+int fp_hand(fp_store *store, int64_t now_us, fp_error *err) {
+  handing g = {store, now_us};
+  int code = group_enter(store, NULL, err);
+  if (code != FP_OK) return code;
+  code = check_between("the moment", now_us, -1, MOMENT_US_MAX, err);
+  if (code == FP_OK) code = group_run(store, NULL, "the clock's hand", move_hand, &g, err);
+  group_leave(store);
+  return code;
+}
+
+/* ---- queues and kinds ---- */
+
+typedef struct naming {
+  span name;
+  int32_t profile;
+  const int64_t *policy;
+  int64_t *number, *found;
+} naming;
+
+static int find_queue(txn *t, void *argument, fp_error *err) {
+  naming *n = argument;
+  return policy_find(t, n->name, n->number, n->found, err);
+}
+
+static int define_queue(txn *t, void *argument, fp_error *err) {
+  naming *n = argument;
+  const policy *p;
+  bool raised;
+  int code = policy_define(t, n->name, n->profile, n->policy, n->number, &raised, err);
+  if (code != FP_OK || !raised) return code;
+  code = db_policy(t->d, *n->number, &p, err);
+  if (code == FP_OK) code = lane_widen(t, p, err);
+  return code;
+}
+
+static int find_kind(txn *t, void *argument, fp_error *err) {
+  naming *n = argument;
+  return policy_kind(t, n->name, false, n->number, err);
+}
+
+static int make_kind(txn *t, void *argument, fp_error *err) {
+  naming *n = argument;
+  return policy_kind(t, n->name, true, n->number, err);
+}
+
+static int check_policy(const int64_t *f, fp_error *err) {
+  static const struct {
+    const char *name;
+    int64_t low, high;
+  } limit[FP_POLICY_FIELDS] = {
+      {"keep", 0, SPAN_US_MAX},       {"key_window", 0, SPAN_US_MAX},
+      {"addressed", 0, 1},            {"listed", 0, 1},
+      {"max_attempts", 0, ATTEMPTS_MAX}, {"max_age", 0, SPAN_US_MAX},
+      {"lease", 1, SPAN_US_MAX},      {"the back-off's base", 0, SPAN_US_MAX},
+      {"the back-off's factor (thousandths)", 1000, 1000000},
+      {"the back-off's cap", 0, SPAN_US_MAX},
+      {"the back-off's jitter (thousandths)", 0, 1000},
+      {"lane_width", 1, 1000000},     {"on_dead", 0, 1},
+      {"on_unknown", 0, 1},           {"max_size", 0, INT64_C(1) << 40},
+      {"concurrency", 0, 0},          {"rate", 0, 0},
+      {"held_until", 0, MOMENT_US_MAX}, {"paused", 0, 1},
+      {"profile", 0, FP_PROFILE_WAKEUP},
+  };
+  int code = FP_OK;
+  for (int i = 0; code == FP_OK && i < FP_POLICY_FIELDS; i++) {
+    if (f[i] != INT64_MIN) code = check_between(limit[i].name, f[i], limit[i].low, limit[i].high, err);
+  }
+  return code;
+}
+
+int fp_queue_find(fp_store *store, fp_tx *tx, const char *name, int32_t name_bytes,
+                  int64_t *number, int64_t *policy_out, fp_error *err) {
+  naming n = {.name = {name, name_bytes}, .number = number, .found = policy_out};
+  int code = group_enter(store, tx, err);
+  if (code != FP_OK) return code;
+  code = check_name("the queue's name", n.name, NAME_BYTES_MAX, err);
+  if (code == FP_OK) code = group_look(store, tx, find_queue, &n, err);
+  group_leave(store);
+  return code;
+}
+
+int fp_queue_define(fp_store *store, fp_tx *tx, const char *name, int32_t name_bytes,
+                    int32_t profile, const int64_t *fields, int64_t *number, fp_error *err) {
+  naming n = {.name = {name, name_bytes}, .profile = profile, .policy = fields, .number = number};
+  int code = group_enter(store, tx, err);
+  if (code != FP_OK) return code;
+  code = check_name("the queue's name", n.name, NAME_BYTES_MAX, err);
+  if (code == FP_OK) code = check_between("profile", profile, 0, FP_PROFILE_WAKEUP, err);
+  if (code == FP_OK) code = check_policy(fields, err);
+  if (code == FP_OK) code = group_run(store, tx, "defining a queue", define_queue, &n, err);
+  group_leave(store);
+  return code;
+}
+
+typedef struct pausing {
+  int64_t queue;
+  int64_t paused;
+} pausing;
+
+static int pause_queue(txn *t, void *argument, fp_error *err) {
+  const pausing *g = argument;
+  return policy_set(t, g->queue, PAUSED, g->paused, err);
+}
+
+int fp_queue_pause(fp_store *store, fp_tx *tx, int64_t queue, int32_t paused, fp_error *err) {
+  pausing g = {queue, paused != 0};
+  int code = group_enter(store, tx, err);
+  if (code != FP_OK) return code;
+  code = group_run(store, tx, "pausing a queue", pause_queue, &g, err);
+  group_leave(store);
+  return code;
+}
+
+int fp_kind(fp_store *store, fp_tx *tx, const char *name, int32_t name_bytes, int64_t *number,
+            fp_error *err) {
+  naming n = {.name = {name, name_bytes}, .number = number};
+  int code = group_enter(store, tx, err);
+  if (code != FP_OK) return code;
+  code = check_name("the name", n.name, NAME_BYTES_MAX, err);
+  if (code == FP_OK) code = group_look(store, tx, find_kind, &n, err);
+  if (code == FP_OK && *number == 0) code = group_run(store, tx, "naming a kind", make_kind, &n, err);
+  group_leave(store);
+  return code;
+}
+
+#ifdef FENCEPOST_TEST
+#include "schema.h"
+
+const char *fp_schema_text(void) {
+  static const char *const v1[] = {SCHEMA_V1};
+  static char text[16384];
+  text[0] = 0;
+  for (int i = 0; i < COUNT_OF(v1); i++) {
+    (void)strncat(text, v1[i], sizeof text - strlen(text) - 1);
+    (void)strncat(text, ";\n", sizeof text - strlen(text) - 1);
+  }
+  return text;
+}
+
+int64_t fp_places(fp_store *store) { return store->places.count; }
+
+int64_t fp_sql_status(fp_store *store, int32_t op) {
+  int64_t sum = 0;
+  for (int i = 0; i < SQL_COUNT; i++) {
+    sqlite3_stmt *both[] = {store->writer.sql.handle[i], store->reader.sql.handle[i]};
+    for (int j = 0; j < 2; j++) sum += both[j] ? sqlite3_stmt_status(both[j], op, 0) : 0;
+  }
+  return sum;
+}
+#endif

@@ -1,0 +1,266 @@
+/* The exported functions that move messages: enqueue, settle, claim, cancel, replay; and the
+** caller's transaction. Each checks what it was given, lines up, and makes one inner call. */
+#include <string.h>
+
+#include "check.h"
+#include "claim.h"
+#include "enqueue.h"
+#include "group.h"
+#include "revive.h"
+#include "wake.h"
+
+/* ---- enqueue ---- */
+
+static int check_part(const char *what, const char **at, const int32_t *bytes, int32_t i,
+                      int64_t bytes_max, fp_error *err) {
+  if (bytes == NULL || bytes[i] < 0) return FP_OK;
+  int code = check_name(what, (span){*at, bytes[i]}, bytes_max, err);
+  if (*at != NULL) *at += bytes[i];
+  return code;
+}
+
+static int check_when(const fp_put *put, int64_t when, fp_error *err) {
+  if (put->absolute) return check_between("due", when, 0, MOMENT_US_MAX, err);
+  return check_between("delay (microseconds)", when, 0, SPAN_US_MAX, err);
+}
+
+static int check_put(const fp_put *put, fp_error *err) {
+  const char *key = put->keys, *lane = put->lanes;
+  int64_t bytes = 0;
+  int code = check_between("the number of messages", put->count, 1, BATCH_MAX, err);
+  if (code == FP_OK) code = check_between("equal", put->equal, 0, FP_EQUAL_REARM, err);
+  if (code == FP_OK) code = check_between("max_attempts", put->max_attempts, -1, ATTEMPTS_MAX, err);
+  if (code == FP_OK && put->delays_us == NULL) code = check_when(put, put->delay_us, err);
+  if (code == FP_OK && put->priorities == NULL) {
+    code = check_between("priority", put->priority, PRIORITY_MIN, PRIORITY_MAX, err);
+  }
+  for (int32_t i = 0; code == FP_OK && i < put->count; i++) {
+    bytes += put->body_bytes[i];
+    if (put->body_bytes[i] > BODY_BYTES_MAX) {
+      code = check_between("the payload's bytes", put->body_bytes[i], 0, BODY_BYTES_MAX, err);
+    }
+    if (code == FP_OK && put->delays_us != NULL) code = check_when(put, put->delays_us[i], err);
+    if (code == FP_OK && put->header_bytes != NULL) {
+      code = check_between("the headers' bytes", put->header_bytes[i], -1, HEADERS_BYTES_MAX, err);
+    }
+    if (code == FP_OK) code = check_part("a key", &key, put->key_bytes, i, KEY_BYTES_MAX, err);
+    if (code == FP_OK) code = check_part("a lane", &lane, put->lane_bytes, i, LANE_BYTES_MAX, err);
+    if (code == FP_OK && put->key_bytes != NULL && put->key_bytes[i] >= 0) {
+      int32_t life = put->lives != NULL ? put->lives[i] : put->life;
+      code = check_between("the key's life", life, FP_LIFE_LASTING, FP_LIFE_LIVE, err);
+    }
+  }
+  if (code == FP_OK) code = check_between("the batch's bytes", bytes, 0, BATCH_BYTES_MAX, err);
+  return code;
+}
+
+int fp_enqueue(fp_store *store, fp_tx *tx, const fp_put *put, int64_t *ids,
+               unsigned char *created, fp_error *err) {
+  enqueuing e = {.put = put, .ids = ids, .created = created};
+  int code = group_enter(store, tx, err);
+  if (code != FP_OK) return code;
+  code = check_put(put, err);
+  if (code == FP_OK) code = group_run(store, tx, "an enqueue", enqueue, &e, err);
+  group_leave(store);
+  return code;
+}
+
+/* ---- settle and claim ---- */
+
+static int check_verdict(const fp_verdict *v, fp_error *err) {
+  int code = check_between("the verb", v->verb, FP_ACK, FP_RENEW, err);
+  int64_t least = v->verb == FP_RETRY ? -1 : 0;
+  if (code == FP_OK) code = check_between("delay (microseconds)", v->delay_us, least, SPAN_US_MAX, err);
+  if (code == FP_OK) code = check_between("the result's bytes", v->result_bytes, -1, BODY_BYTES_MAX, err);
+  if (code == FP_OK) {
+    code = check_between("the failure's kind (bytes)", v->kind_bytes, -1, FAILURE_WORD_BYTES_MAX, err);
+  }
+  if (code == FP_OK) {
+    code = check_between("the failure's code (bytes)", v->code_bytes, -1, FAILURE_WORD_BYTES_MAX, err);
+  }
+  if (code == FP_OK) {
+    code = check_between("the failure's text (bytes)", v->text_bytes, -1, FAILURE_TEXT_BYTES_MAX, err);
+  }
+  return code;
+}
+
+static int check_settle(const fp_settle *settle, fp_error *err) {
+  int code = check_between("the number of claims", settle->count, 0, BATCH_MAX, err);
+  for (int32_t i = 0; settle->verdicts != NULL && code == FP_OK && i < settle->count; i++) {
+    code = check_verdict(&settle->verdicts[i], err);
+  }
+  return code;
+}
+
+int fp_settle_many(fp_store *store, fp_tx *tx, const fp_settle *settle, int32_t *answers,
+                   fp_error *err) {
+  settling s = {.settle = settle, .answers = answers};
+  int code = group_enter(store, tx, err);
+  if (code != FP_OK) return code;
+  code = check_settle(settle, err);
+  if (code == FP_OK) code = group_run(store, tx, "a settlement", settle_many, &s, err);
+  group_leave(store);
+  return code;
+}
+
+static int check_take(const fp_take *take, fp_error *err) {
+  int code = check_between("limit", take->limit, 0, CLAIM_MAX, err);
+  if (code == FP_OK) {
+    code = check_between("the number of queues", take->queue_count, 0, CLAIM_QUEUES_MAX, err);
+  }
+  if (code == FP_OK) {
+    code = check_between("lease (microseconds)", take->lease_us, 0, SPAN_US_MAX, err);
+  }
+  if (code == FP_OK) code = check_between("bytes", take->bytes_max, 0, BATCH_BYTES_MAX, err);
+  if (code == FP_OK) code = check_between("alone", take->alone, 0, FP_ALONE_TRIED, err);
+  if (code == FP_OK) code = check_between("turn", take->turn, 0, INT32_MAX, err);
+  return code;
+}
+
+/* Looks before it writes, so that nobody who merely waits takes the write lock. */
+static int wait_for_due(fp_store *store, const fp_take *take, bool *due, fp_error *err) {
+  looking look = {.take = take};
+  int64_t version, start = sys_awake_us();
+  *due = false;
+  for (;;) {
+    int code = wake_version(store, &version, err); /* before the look: no wake-up is lost */
+    if (code == FP_OK) code = group_look(store, NULL, claim_look, &look, err);
+    if (code != FP_OK) return code;
+    *due = look.next_us <= look.now_us;
+    int64_t until_us = look.next_us < take->until_us ? look.next_us : take->until_us;
+    if (*due || look.now_us >= take->until_us) return FP_OK;
+    if (sys_awake_us() - start >= WAIT_SLICE_MS * INT64_C(1000)) return FP_OK;
+    code = wake_wait(store, &version, until_us, err);
+    if (code != FP_OK) return code;
+  }
+}
+
+int fp_step(fp_store *store, const fp_settle *settle, int32_t *answers, const fp_take *take,
+            fp_rows *claims, fp_error *err) {
+  *claims = (fp_rows){0};
+  int code = group_enter(store, NULL, err);
+  if (code != FP_OK) return code;
+  pack rows = pack_of(CLAIM_WIDTH);
+  claiming c = {.take = take, .settle = settle, .answers = answers, .rows = &rows};
+  bool go = true;
+  code = check_take(take, err);
+  if (code == FP_OK && settle != NULL) code = check_settle(settle, err);
+  if (code == FP_OK && settle == NULL && take->until_us > 0) {
+    code = wait_for_due(store, take, &go, err);
+  }
+  if (code == FP_OK && go) code = group_run(store, NULL, "a claim", claim_step, &c, err);
+  if (code == FP_OK) {
+    code = pack_take(&rows, claims, err);
+  } else {
+    pack_free(&rows);
+  }
+  group_leave(store);
+  return code;
+}
+
+/* ---- by id ---- */
+
+int fp_cancel(fp_store *store, fp_tx *tx, int32_t count, const int64_t *ids, int32_t *answers,
+              fp_error *err) {
+  cancelling c = {.count = count, .ids = ids, .answers = answers};
+  int code = group_enter(store, tx, err);
+  if (code != FP_OK) return code;
+  code = check_between("the number of messages", count, 0, BATCH_MAX, err);
+  if (code == FP_OK) code = group_run(store, tx, "a cancellation", settle_cancel, &c, err);
+  group_leave(store);
+  return code;
+}
+
+int fp_replay(fp_store *store, int32_t count, const int64_t *pairs, int64_t delay_us,
+              int64_t gap_us, int32_t apply, int32_t *answers, fp_error *err) {
+  reviving r = {.count = count, .pairs = pairs, .delay_us = delay_us, .gap_us = gap_us,
+                .apply = apply != 0, .answers = answers};
+  int code = group_enter(store, NULL, err);
+  if (code != FP_OK) return code;
+  code = check_between("the number of messages", count, 0, BATCH_MAX, err);
+  if (code == FP_OK) code = check_between("delay (microseconds)", delay_us, 0, SPAN_US_MAX, err);
+  if (code == FP_OK) {
+    code = check_between("the gap (microseconds)", gap_us, 0, SPAN_US_MAX / BATCH_MAX, err);
+  }
+  if (code == FP_OK && apply) code = group_run(store, NULL, "a replay", revive, &r, err);
+  if (code == FP_OK && !apply) code = group_look(store, NULL, revive, &r, err);
+  group_leave(store);
+  return code;
+}
+
+typedef struct releasing {
+  int64_t queue;
+  span lane;
+  bool released;
+} releasing;
+
+static int release_lane(txn *t, void *argument, fp_error *err) {
+  releasing *g = argument;
+  const policy *p;
+  int code = db_policy(t->d, g->queue, &p, err);
+  if (code == FP_OK) code = lane_release(t, p, g->lane, &g->released, err);
+  return code;
+}
+
+int fp_release_lane(fp_store *store, int64_t queue, const char *lane, int32_t lane_bytes,
+                    int32_t *released, fp_error *err) {
+  releasing g = {.queue = queue, .lane = {lane, lane_bytes}};
+  int code = group_enter(store, NULL, err);
+  if (code != FP_OK) return code;
+  code = check_name("the lane", g.lane, LANE_BYTES_MAX, err);
+  if (code == FP_OK) code = group_run(store, NULL, "a lane's release", release_lane, &g, err);
+  *released = g.released ? 1 : 0;
+  group_leave(store);
+  return code;
+}
+
+typedef struct progressing {
+  int64_t id;
+  span value;
+} progressing;
+
+static int put_progress(txn *t, void *argument, fp_error *err) {
+  const progressing *g = argument;
+  facts f;
+  int code = line_facts(t, g->id, &f, err);
+  bool found = f.found;
+  facts_free(&f);
+  if (code != FP_OK) return code;
+  if (!found) return err_set(err, FP_GONE, "there is no message %lld", (long long)g->id);
+  stmt s = stmt_use(&t->d->sql, SQL_PROGRESS_PUT);
+  put_i64(&s, "id", g->id);
+  put_bytes(&s, "value", g->value);
+  put_i64(&s, "at", t->now_us);
+  return stmt_end(&s, err);
+}
+
+int fp_progress(fp_store *store, fp_tx *tx, int64_t id, const char *value, int64_t value_bytes,
+                fp_error *err) {
+  progressing g = {.id = id, .value = {value, value_bytes}};
+  int code = group_enter(store, tx, err);
+  if (code != FP_OK) return code;
+  code = check_between("the progress's bytes", value_bytes, 0, HEADERS_BYTES_MAX, err);
+  if (code == FP_OK) code = group_run(store, tx, "progress", put_progress, &g, err);
+  group_leave(store);
+  return code;
+}
+
+/* ---- the caller's transaction ---- */
+
+int fp_tx_begin(fp_store *store, fp_tx **tx, fp_error *err) {
+  *tx = NULL;
+  int code = group_enter(store, NULL, err);
+  if (code != FP_OK) return code;
+  code = group_begin(store, tx, err);
+  group_leave(store);
+  return code;
+}
+
+int fp_tx_end(fp_tx *tx, int32_t commit, fp_error *err) {
+  fp_store *store = tx->store;
+  int code = group_enter(store, tx, err);
+  if (code != FP_OK) return code;
+  code = group_end(tx, commit != 0, err);
+  group_leave(store);
+  return code;
+}

@@ -1,0 +1,302 @@
+#include "claim.h"
+
+#include <string.h>
+
+#include "fault.h"
+
+/* One queue of a claim under way. */
+typedef struct taking {
+  txn *t;
+  const fp_take *take;
+  pack *rows;
+  const policy *p;
+  int64_t lease_us, lease_end, bytes_left;
+  bool grace;      /* lapsed leases are not taken over */
+  bool stop;       /* nothing further in this claim */
+  place *picked;   /* the rows of one select, in order */
+  bool *unfit;     /* of each: it goes out of the line instead */
+  int picked_count, picked_room;
+} taking;
+
+static bool make_room(taking *k) {
+  if (k->picked_count < k->picked_room) return true;
+  int room = k->picked_room == 0 ? SMALL(64, 1) : k->picked_room * 2;
+  place *picked = mem_resize(k->picked, room * (int64_t)sizeof *picked);
+  if (picked != NULL) k->picked = picked;
+  bool *unfit = mem_resize(k->unfit, room * (int64_t)sizeof *unfit);
+  if (unfit != NULL) k->unfit = unfit;
+  if (picked == NULL || unfit == NULL) return false;
+  k->picked_room = room;
+  return true;
+}
+
+static place read_place(stmt *s, const taking *k, int64_t turn) {
+  place at = {.turn = turn, .queue = k->p->queue};
+  at.due_at = get_i64(s, "due_at");
+  at.id = get_i64(s, "id");
+  at.token = get_i64(s, "token");
+  at.attempts = get_i64(s, "attempts");
+  at.stage = (int32_t)get_i64(s, "stage");
+  at.addressed = (int32_t)get_i64(s, "addressed");
+  at.generation = get_i64(s, "generation");
+  at.again = get_i64(s, "again");
+  at.placed_at = get_i64(s, "placed_at");
+  at.worker = get_i64(s, "worker");
+  return at;
+}
+
+/* Lays the row out for the caller; its token follows once the numbers are drawn. */
+static void lay_out(stmt *s, taking *k, place *at, bool lapsed) {
+  pack *r = k->rows;
+  at->kind = get_i64(s, "kind");
+  int64_t enqueued_at = get_i64(s, "enqueued_at"), due = get_i64(s, "due");
+  int64_t max_attempts = get_i64(s, "max_attempts");
+  at->life = (int32_t)get_i64(s, "life");
+  span key = get_text(s, "key"), lane = get_text(s, "lane");
+  at->laned = lane.at != NULL;
+  pack_i64(r, at->id);
+  pack_i64(r, 0);
+  pack_i64(r, at->attempts + 1);
+  pack_i64(r, at->queue);
+  pack_i64(r, at->kind);
+  pack_i64(r, enqueued_at);
+  pack_i64(r, due);
+  pack_i64(r, k->lease_end);
+  pack_i64(r, at->generation);
+  pack_i64(r, max_attempts);
+  pack_i64(r, lapsed ? 1 : 0);
+  pack_i64(r, at->life);
+  pack_part(r, key);
+  pack_part(r, lane);
+  pack_part(r, get_bytes(s, "headers"));
+  pack_part(r, get_bytes(s, "body"));
+  pack_row(r);
+}
+
+/* Are its attempts used up? Reads one column ahead of its turn, without moving there. */
+static bool used_up(const stmt *s, const place *at) {
+  enum { MAX_ATTEMPTS_COLUMN = 14 };
+  int64_t limit = sqlite3_column_int64(s->handle, MAX_ATTEMPTS_COLUMN);
+  return limit > 0 && at->attempts >= limit;
+}
+
+/* Looks at one selected row. False: it stays in the line, and the claim ends before it. */
+static bool pick(stmt *s, taking *k, int64_t turn) {
+  enum { BODY_COLUMN = 19 };
+  place at = read_place(s, k, turn);
+  bool missing = get_null(s), lapsed = at.stage > 0;
+  (void)get_i64(s, "message");
+  bool unfit = missing || used_up(s, &at);
+  bool alone = lapsed || (k->take->alone == FP_ALONE_TRIED && at.attempts > 0);
+  int64_t bytes = sqlite3_column_bytes(s->handle, BODY_COLUMN);
+  bool first = k->rows->count == 0;
+  if (!unfit && !first && (alone || bytes > k->bytes_left)) {
+    k->stop = true;
+    return false;
+  }
+  if (!make_room(k)) {
+    k->rows->failed = true;
+    return false;
+  }
+  if (!unfit) {
+    lay_out(s, k, &at, lapsed);
+    k->bytes_left -= bytes;
+    k->stop = alone || k->rows->count >= k->take->limit;
+  }
+  k->unfit[k->picked_count] = unfit;
+  k->picked[k->picked_count++] = at;
+  return !k->stop;
+}
+
+static int select_due(taking *k, int64_t turn, int64_t limit, fp_error *err) {
+  txn *t = k->t;
+  k->picked_count = 0;
+  stmt s = stmt_use(&t->d->sql, k->grace ? SQL_DUE_SELECT_GRACE : SQL_DUE_SELECT);
+  put_i64(&s, "turn", turn);
+  put_i64(&s, "now", t->now_us);
+  put_i64(&s, "limit", limit);
+  while (stmt_row(&s) && pick(&s, k, turn)) {
+  }
+  int code = stmt_end(&s, err);
+  if (code == FP_OK && k->rows->failed) code = err_memory(err);
+  return code;
+}
+
+/* Takes the selected rows out of their places: in one stroke up to the last one, or, where rows
+** between them stay, one by one. */
+static int drop_picked(taking *k, fp_error *err) {
+  txn *t = k->t;
+  int changed = 0;
+  const place *last = &k->picked[k->picked_count - 1];
+  for (int i = 0; k->grace && i < k->picked_count; i++) {
+    bool dropped;
+    int code = line_drop(t, &k->picked[i], &dropped, err);
+    if (code != FP_OK) return code;
+    changed += dropped ? 1 : 0;
+  }
+  if (!k->grace) {
+    stmt s = stmt_use(&t->d->sql, SQL_DUE_DROP_RANGE);
+    put_i64(&s, "turn", last->turn);
+    put_i64(&s, "due_at", last->due_at);
+    put_i64(&s, "id", last->id);
+    int code = stmt_changes(&s, &changed, err);
+    if (code != FP_OK) return code;
+  }
+  if (changed != k->picked_count) {
+    return err_set(err, FP_STORAGE, "%d rows were selected, and %d were there", k->picked_count,
+                   changed);
+  }
+  return FP_OK;
+}
+
+/* A row that cannot be handed out any more leaves the line, and says why. */
+static int bury(txn *t, place *at, fp_error *err) {
+  facts f;
+  int code = line_facts(t, at->id, &f, err);
+  if (code != FP_OK) return code;
+  failure why = {.kind = LITERAL("worker_lost"),
+                 .text = LITERAL("its worker was lost, and its attempts were used up")};
+  if (!f.found) {
+    why = (failure){.kind = LITERAL("damaged"), .text = LITERAL("its message is missing in the file")};
+  }
+  at->kind = f.kind;
+  at->life = (int32_t)f.life;
+  at->laned = f.lane.at != NULL;
+  facts_free(&f);
+  return settle_leave(t, at, FP_STATE_DEAD, &why, NO_SPAN, err);
+}
+
+/* The rows of one select go to the end of their lease. */
+static int lease_picked(taking *k, fp_error *err) {
+  txn *t = k->t;
+  int64_t taken = 0, fresh = 0;
+  for (int i = 0; i < k->picked_count; i++) taken += k->unfit[i] ? 0 : 1;
+  int64_t token = txn_draw(t, taken), row = k->rows->count - taken;
+  for (int i = 0; i < k->picked_count; i++) {
+    place *at = &k->picked[i];
+    if (k->unfit[i]) continue;
+    fresh += at->stage == 0 ? 1 : 0;
+    if (at->stage == 0) at->placed_at = at->due_at;
+    at->due_at = k->lease_end;
+    at->token = token++;
+    at->attempts++;
+    at->stage = 1;
+    at->addressed = k->p->field[ADDRESSED] != 0;
+    k->rows->records[row++ * CLAIM_WIDTH + 1] = at->token;
+    int code = line_put(t, at, err);
+    if (code == FP_OK && places_full(t->places)) code = line_forget_lost(t, err);
+    if (code == FP_OK && !places_put(t->places, at)) code = err_memory(err);
+    if (code != FP_OK) return code;
+  }
+  txn_count(t, k->p->queue, N_PENDING, -fresh);
+  txn_count(t, k->p->queue, N_LEASED, fresh);
+  return FP_OK;
+}
+
+/* All that one level of a queue gives. */
+static int take_level(taking *k, int64_t turn, fp_error *err) {
+  bool more = true;
+  while (more && !k->stop) {
+    int64_t limit = k->take->limit - k->rows->count;
+    int code = select_due(k, turn, limit, err);
+    if (code != FP_OK || k->picked_count == 0) return code;
+    more = k->picked_count == limit; /* rows that were moved out made room for others */
+    code = drop_picked(k, err);
+    if (code == FP_OK) code = lease_picked(k, err);
+    /* Only now, or a row that steps into a lane's place would fall into the range just dropped. */
+    for (int i = 0; code == FP_OK && i < k->picked_count; i++) {
+      if (k->unfit[i]) code = bury(k->t, &k->picked[i], err);
+    }
+    if (code == FP_OK) code = db_policy(k->t->d, k->p->queue, &k->p, err);
+    if (code != FP_OK) return code;
+  }
+  return FP_OK;
+}
+
+static int next_level(txn *t, int64_t queue, int64_t *turn, int64_t *due_at, fp_error *err) {
+  bool found;
+  stmt s = stmt_use(&t->d->sql, SQL_NEXT_TURN);
+  put_i64(&s, "turn", *turn);
+  put_i64(&s, "queue_end", (queue + 1) << 8);
+  found = stmt_row(&s);
+  *turn = found ? get_i64(&s, "turn") : 0;
+  *due_at = found ? get_i64(&s, "due_at") : INT64_MAX;
+  return stmt_end(&s, err);
+}
+
+static bool shut(const policy *p, int64_t now_us) {
+  return p->field[PAUSED] != 0 || p->field[HELD_UNTIL] > now_us;
+}
+
+static int take_queue(taking *k, int64_t queue, fp_error *err) {
+  txn *t = k->t;
+  int code = db_policy(t->d, queue, &k->p, err);
+  if (code != FP_OK || shut(k->p, t->now_us)) return code;
+  k->lease_us = k->take->lease_us > 0 ? k->take->lease_us : k->p->field[LEASE];
+  k->lease_end = t->now_us + k->lease_us;
+  int64_t turn = (queue << 8) - 1, due_at;
+  int32_t before = k->rows->count;
+  while (code == FP_OK && !k->stop) {
+    code = next_level(t, queue, &turn, &due_at, err);
+    if (code != FP_OK || turn == 0) break;
+    if (due_at <= t->now_us) code = take_level(k, turn, err);
+  }
+  if (k->rows->count > before) txn_lease(t, k->lease_us);
+  return code;
+}
+
+int claim_step(txn *t, void *argument, fp_error *err) {
+  claiming *g = argument;
+  int code = FP_OK;
+  if (g->settle != NULL) {
+    settling s = {.settle = g->settle, .answers = g->answers};
+    code = settle_many(t, &s, err);
+  }
+  const fp_take *take = g->take;
+  taking k = {.t = t, .take = take, .rows = g->rows, .grace = t->now_us < t->d->head.grace_until,
+              .bytes_left = take->bytes_max > 0 ? take->bytes_max : CLAIM_BYTES_DEFAULT};
+  k.stop = take->limit == 0;
+  for (int32_t i = 0; code == FP_OK && !k.stop && i < take->queue_count; i++) {
+    code = take_queue(&k, take->queues[(take->turn + i) % take->queue_count], err);
+  }
+  mem_free(k.picked);
+  mem_free(k.unfit);
+  return code;
+}
+
+static int look_at(txn *t, const policy *p, int64_t *next_us, fp_error *err) {
+  int64_t turn = (p->queue << 8) - 1, due_at, queue = p->queue;
+  int64_t held = p->field[HELD_UNTIL];
+  bool grace = t->now_us < t->d->head.grace_until;
+  for (;;) {
+    int code = next_level(t, queue, &turn, &due_at, err);
+    if (code != FP_OK || turn == 0) return code;
+    /* In a grace the first row of a level may be a lapsed lease that nobody may take yet. */
+    if (grace && due_at <= t->now_us) {
+      stmt s = stmt_use(&t->d->sql, SQL_DUE_SELECT_GRACE);
+      put_i64(&s, "turn", turn);
+      put_i64(&s, "now", t->now_us);
+      put_i64(&s, "limit", 1);
+      bool pending = stmt_row(&s);
+      code = stmt_end(&s, err);
+      if (code != FP_OK) return code;
+      if (!pending) due_at = t->d->head.grace_until;
+    }
+    if (due_at < held) due_at = held;
+    if (due_at < *next_us) *next_us = due_at;
+    if (*next_us <= t->now_us) return FP_OK;
+  }
+}
+
+int claim_look(txn *t, void *argument, fp_error *err) {
+  looking *g = argument;
+  g->next_us = INT64_MAX;
+  g->now_us = t->now_us;
+  for (int32_t i = 0; i < g->take->queue_count; i++) {
+    const policy *p;
+    int code = db_policy(t->d, g->take->queues[i], &p, err);
+    if (code == FP_OK && p->field[PAUSED] == 0) code = look_at(t, p, &g->next_us, err);
+    if (code != FP_OK || g->next_us <= t->now_us) return code;
+  }
+  return FP_OK;
+}

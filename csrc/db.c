@@ -1,0 +1,250 @@
+#include "db.h"
+
+#include <string.h>
+
+#include "disk.h"
+#include "fault.h"
+#include "schema.h"
+#include "sys.h"
+
+/* Runs SQL without parameters; *number: the first column of its first row, if it has one. */
+static int run(db *d, const char *sql, const char *what, int64_t *number, fp_error *err) {
+  sqlite3_stmt *s = NULL;
+  int rc = fault_step();
+  if (rc == SQLITE_OK) rc = sqlite3_prepare_v2(d->handle, sql, -1, &s, NULL);
+  if (rc == SQLITE_OK) {
+    rc = sqlite3_step(s);
+    if (rc == SQLITE_ROW && number != NULL) *number = sqlite3_column_int64(s, 0);
+    while (rc == SQLITE_ROW) rc = sqlite3_step(s);
+    if (rc == SQLITE_DONE) rc = SQLITE_OK;
+  }
+  int code = rc == SQLITE_OK ? FP_OK : err_from_db(err, d->handle, rc, what);
+  (void)sqlite3_finalize(s);
+  return code;
+}
+
+/* Short naps while another process holds the lock, one slice in all. */
+static int nap(void *unused, int tries) {
+  (void)unused;
+  if (tries >= WAIT_SLICE_MS / 2) return 0;
+  sys_sleep(tries < 5 ? 200 : 2000);
+  return 1;
+}
+
+static int is_wal(db *d, bool *wal, fp_error *err) {
+  sqlite3_stmt *s = NULL;
+  int rc = sqlite3_prepare_v2(d->handle, "PRAGMA journal_mode", -1, &s, NULL);
+  if (rc == SQLITE_OK) {
+    rc = sqlite3_step(s);
+    const char *mode = rc == SQLITE_ROW ? (const char *)sqlite3_column_text(s, 0) : NULL;
+    *wal = mode != NULL && strcmp(mode, "wal") == 0;
+    if (rc == SQLITE_ROW) rc = SQLITE_OK;
+  }
+  int code = rc == SQLITE_OK ? FP_OK : err_from_db(err, d->handle, rc, "journal_mode");
+  (void)sqlite3_finalize(s);
+  return code;
+}
+
+/* A new file is made a WAL database; an existing one only if its owner says so, since it stays. */
+static int into_wal(db *d, const fp_options *options, fp_error *err) {
+  bool wal = false;
+  int64_t pages = 0;
+  int code = is_wal(d, &wal, err);
+  if (code != FP_OK || wal) return code;
+  code = run(d, "PRAGMA page_count", "page_count", &pages, err);
+  if (code != FP_OK) return code;
+  if (pages > 0 && !options->wal) {
+    return err_set(err, FP_INVALID,
+                   "this database is not in WAL mode; opening it would change that for good, "
+                   "so it has to be asked for: wal=True");
+  }
+  code = run(d, "PRAGMA journal_mode = WAL", "journal_mode", NULL, err);
+  if (code == FP_OK) code = is_wal(d, &wal, err);
+  if (code == FP_OK && !wal) {
+    code = err_set(err, FP_STORAGE, "the database cannot be put into WAL mode here");
+  }
+  return code;
+}
+
+static int configure(db *d, const fp_options *options, bool reader, fp_error *err) {
+  (void)sqlite3_db_config(d->handle, SQLITE_DBCONFIG_ENABLE_QPSG, 1, NULL);
+  (void)sqlite3_db_config(d->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+  (void)sqlite3_db_config(d->handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+  (void)sqlite3_busy_handler(d->handle, nap, NULL);
+  int code = FP_OK;
+  if (!reader) code = into_wal(d, options, err);
+  const char *pragmas[] = {
+      options->normal ? "PRAGMA synchronous = NORMAL" : "PRAGMA synchronous = FULL",
+      "PRAGMA fullfsync = 1",
+      "PRAGMA checkpoint_fullfsync = 1",
+      "PRAGMA cache_size = -65536",
+      "PRAGMA wal_autocheckpoint = 1000",
+      "PRAGMA journal_size_limit = 16777216",
+      options->foreign_keys ? "PRAGMA foreign_keys = 1" : "PRAGMA foreign_keys = 0",
+      reader ? "PRAGMA query_only = 1" : "PRAGMA query_only = 0",
+  };
+  for (int i = 0; code == FP_OK && i < COUNT_OF(pragmas); i++) {
+    code = run(d, pragmas[i], "pragma", NULL, err);
+  }
+  return code;
+}
+
+int db_open(db *d, const fp_options *options, bool reader, fp_error *err) {
+  *d = (db){0};
+  int code = FP_OK;
+  if (!reader) code = disk_check(options, err);
+  if (code != FP_OK) return code;
+
+  int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
+  if (options->create && !reader) flags |= SQLITE_OPEN_CREATE;
+  int rc = sqlite3_open_v2(options->path, &d->handle, flags, NULL);
+  d->sql.db = d->handle;
+  if (rc != SQLITE_OK) {
+    code = err_from_db(err, d->handle, rc, "open");
+  } else {
+    code = configure(d, options, reader, err);
+  }
+  /* Once more, now that the file is certainly there: a race may have put another one. */
+  if (code == FP_OK && !reader) code = disk_check(options, err);
+  if (code != FP_OK) db_close(d);
+  return code;
+}
+
+void db_close(db *d) {
+  stmts_close(&d->sql);
+  (void)sqlite3_close_v2(d->handle);
+  *d = (db){0};
+}
+
+static int put_meta(db *d, const store_clock *clock, fp_error *err) {
+  unsigned char uuid[16];
+  sys_random(uuid, (int)sizeof uuid);
+  head h = time_first(clock);
+  stmt s = stmt_use(&d->sql, SQL_META_PUT);
+  put_i64(&s, "version", SCHEMA_VERSION);
+  put_bytes(&s, "store_uuid", (span){(const char *)uuid, (int64_t)sizeof uuid});
+  put_text(&s, "boot_id", (span){h.boot_id, (int64_t)strlen(h.boot_id)});
+  put_i64(&s, "clock_offset", h.offset);
+  put_i64(&s, "asleep", h.asleep);
+  put_i64(&s, "created_at", h.time);
+  return stmt_end(&s, err);
+}
+
+/* 0: none of our tables is there. */
+static int version_of(db *d, int64_t *version, fp_error *err) {
+  int64_t made = 0;
+  *version = 0;
+  int code = run(d, "SELECT count(*) FROM sqlite_schema WHERE name = 'fencepost_meta'",
+                 "sqlite_schema", &made, err);
+  if (code != FP_OK || made == 0) return code;
+  code = run(d, "SELECT version FROM fencepost_meta WHERE one = 1", "version", version, err);
+  if (code != FP_OK) return code;
+  if (*version > SCHEMA_VERSION) {
+    return err_set(err, FP_NEWER,
+                   "this file has schema version %lld, made by a newer Fencepost; this one knows "
+                   "versions up to %d", (long long)*version, SCHEMA_VERSION);
+  }
+  if (*version < 1) {
+    return err_set(err, FP_STORAGE, "fencepost_meta is damaged: it says no schema version");
+  }
+  return FP_OK;
+}
+
+int db_migrate(db *d, const store_clock *clock, fp_error *err) {
+  static const char *const v1[] = {SCHEMA_V1};
+  int64_t version;
+  int code = version_of(d, &version, err);
+  if (code != FP_OK || version == SCHEMA_VERSION) return code;
+
+  code = run(d, "BEGIN IMMEDIATE", "begin", NULL, err);
+  if (code != FP_OK) return code;
+  code = version_of(d, &version, err); /* another process may have been first */
+  if (code == FP_OK && version < 1) {
+    for (int i = 0; code == FP_OK && i < COUNT_OF(v1); i++) {
+      code = run(d, v1[i], "schema", NULL, err);
+    }
+    if (code == FP_OK) code = put_meta(d, clock, err);
+  }
+  if (code == FP_OK) code = run(d, "COMMIT", "commit", NULL, err);
+  if (!sqlite3_get_autocommit(d->handle)) {
+    (void)sqlite3_exec(d->handle, "ROLLBACK", NULL, NULL, NULL);
+  }
+  return code;
+}
+
+static int read_head(db *d, head *h, fp_error *err) {
+  *h = (head){0};
+  int64_t version = SCHEMA_VERSION;
+  bool found = false;
+  stmt s = stmt_use(&d->sql, SQL_HEAD);
+  if (stmt_row(&s)) {
+    found = true;
+    h->last = get_i64(&s, "last");
+    h->time = get_i64(&s, "time");
+    version = get_i64(&s, "version");
+    span boot = get_text(&s, "boot_id");
+    if (boot.bytes < (int64_t)sizeof h->boot_id) memcpy(h->boot_id, boot.at, (size_t)boot.bytes);
+    h->offset = get_i64(&s, "clock_offset");
+    h->asleep = get_i64(&s, "asleep");
+    h->grace_until = get_i64(&s, "grace_until");
+    h->longest_lease = get_i64(&s, "longest_lease");
+  }
+  int code = stmt_end(&s, err);
+  if (code != FP_OK) return code;
+  if (!found) return err_set(err, FP_STORAGE, "fencepost_meta or fencepost_tally lost its row");
+  if (version > SCHEMA_VERSION) {
+    return err_set(err, FP_NEWER,
+                   "this file was brought to schema version %lld by a newer Fencepost meanwhile",
+                   (long long)version);
+  }
+  return FP_OK;
+}
+
+static unsigned data_version(db *d) {
+  unsigned version = 0;
+  (void)sqlite3_file_control(d->handle, "main", SQLITE_FCNTL_DATA_VERSION, &version);
+  return version;
+}
+
+int db_refresh(db *d, fp_error *err) {
+  unsigned version = data_version(d);
+  if (d->fresh && version == d->version) return FP_OK;
+  db_forget(d);
+  int code = read_head(d, &d->head, err);
+  if (code != FP_OK) return code;
+  d->version = data_version(d);
+  d->fresh = true;
+  return FP_OK;
+}
+
+void db_committed(db *d) { d->version = data_version(d); }
+
+void db_forget(db *d) {
+  d->fresh = false;
+  for (int i = 0; i < POLICY_SLOTS; i++) d->policies[i].queue = 0;
+}
+
+static const char *const policy_column[FP_POLICY_FIELDS] = {
+    "keep", "key_window", "addressed", "listed", "max_attempts", "max_age", "lease", "base",
+    "factor", "cap", "jitter", "lane_width", "on_dead", "on_unknown", "max_size", "concurrency",
+    "rate", "held_until", "paused", "profile"};
+
+int db_policy(db *d, int64_t queue, const policy **out, fp_error *err) {
+  policy *slot = &d->policies[queue & (POLICY_SLOTS - 1)];
+  *out = slot;
+  if (slot->queue == queue && queue != 0) return FP_OK;
+
+  bool found = false;
+  slot->queue = 0;
+  stmt s = stmt_use(&d->sql, SQL_POLICY);
+  put_i64(&s, "id", queue);
+  if (stmt_row(&s)) {
+    found = true;
+    for (int i = 0; i < FP_POLICY_FIELDS; i++) slot->field[i] = get_i64(&s, policy_column[i]);
+  }
+  int code = stmt_end(&s, err);
+  if (code != FP_OK) return code;
+  if (!found) return err_set(err, FP_INVALID, "there is no queue of number %lld", (long long)queue);
+  slot->queue = queue;
+  return FP_OK;
+}

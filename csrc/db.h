@@ -1,0 +1,46 @@
+/* One connection: open, pragmas, refuse what cannot be trusted, create, migrate. */
+#ifndef FENCEPOST_DB_H
+#define FENCEPOST_DB_H
+
+#include "err.h"
+#include "stmt.h"
+#include "storetime.h"
+
+/* The policy of one queue, as its row says. The order of `field` is fencepost.h's. */
+typedef struct policy {
+  int64_t queue; /* 0: this slot is empty */
+  int64_t field[FP_POLICY_FIELDS];
+} policy;
+
+enum {
+  KEEP, KEY_WINDOW, ADDRESSED, LISTED, MAX_ATTEMPTS, MAX_AGE, LEASE, BASE, FACTOR, CAP, JITTER,
+  LANE_WIDTH, ON_DEAD, ON_UNKNOWN, MAX_SIZE, CONCURRENCY, RATE, HELD_UNTIL, PAUSED, PROFILE
+};
+
+enum { POLICY_SLOTS = 64 }; /* a cache, not a limit: slot = queue mod this */
+
+typedef struct db {
+  sqlite3 *handle;
+  stmts sql;
+  /* What was read off the file, and holds while nobody else has committed: */
+  bool fresh;
+  unsigned version; /* SQLITE_FCNTL_DATA_VERSION when it was read */
+  head head;
+  policy policies[POLICY_SLOTS];
+} db;
+
+/* Opens; *d is closed again on failure. `reader`: a second connection that never writes. */
+int db_open(db *d, const fp_options *options, bool reader, fp_error *err);
+void db_close(db *d);
+/* Creates our tables, or brings them to this version, in one immediate transaction; safe from
+** several processes at once. FP_NEWER: a newer library made them; nothing was touched. FP_AGAIN. */
+int db_migrate(db *d, const store_clock *clock, fp_error *err);
+/* Reads the head (and forgets policies) unless nobody committed since it was read last. Must be
+** called inside a transaction. FP_NEWER. */
+int db_refresh(db *d, fp_error *err);
+/* After our own commit: what is remembered is what the file says. */
+void db_committed(db *d);
+void db_forget(db *d);
+int db_policy(db *d, int64_t queue, const policy **out, fp_error *err); /* FP_INVALID: no such */
+
+#endif

@@ -1,0 +1,115 @@
+#define _GNU_SOURCE /* realpath under -std=c11 */
+#include "disk.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#ifdef __APPLE__
+#include <sys/mount.h>
+#include <sys/param.h>
+#else
+#include <sys/vfs.h>
+#endif
+
+#include "fault.h"
+
+enum { PATH_BYTES_MAX = 4000 };
+
+int disk_make_parents(const fp_options *options, fp_error *err) {
+  char path[PATH_BYTES_MAX + 1];
+  size_t bytes = strlen(options->path);
+  if (!options->create || bytes > PATH_BYTES_MAX) return FP_OK;
+  memcpy(path, options->path, bytes + 1);
+  for (size_t i = 1; i < bytes; i++) {
+    if (path[i] != '/') continue;
+    path[i] = 0;
+    if (mkdir(path, 0700) != 0 && errno != EEXIST) {
+      struct stat there;
+      if (stat(path, &there) != 0) {
+        return err_set(err, FP_STORAGE, "the folder %s cannot be made: %s", path, strerror(errno));
+      }
+    }
+    path[i] = '/';
+  }
+  return FP_OK;
+}
+
+/* Names the file system if its locks cannot be trusted between processes, else NULL. */
+static const char *doubtful(const char *path) {
+  struct statfs where;
+  if (statfs(path, &where) != 0) return NULL;
+#ifdef __APPLE__
+  return (where.f_flags & MNT_LOCAL) ? NULL : where.f_fstypename;
+#else
+  switch ((unsigned long)where.f_type & 0xffffffffUL) {
+    case 0x6969UL: return "NFS";
+    case 0x517BUL:
+    case 0xFF534D42UL:
+    case 0xFE534D42UL: return "SMB";
+    case 0x65735546UL: return "FUSE";
+    case 0x01021997UL: return "9p";
+    default: return NULL;
+  }
+#endif
+}
+
+static void parent_of(const char *path, char folder[PATH_BYTES_MAX + 1]) {
+  const char *slash = strrchr(path, '/');
+  size_t bytes = slash == NULL ? 0 : (size_t)(slash - path);
+  if (slash == NULL) {
+    memcpy(folder, ".", 2);
+  } else if (bytes == 0) {
+    memcpy(folder, "/", 2);
+  } else {
+    memcpy(folder, path, bytes);
+    folder[bytes] = 0;
+  }
+}
+
+/* Is the file itself a mount point, as where a container was given one file? Device numbers do not
+** tell (on overlayfs a file's differs from its folder's), so the kernel's list is read. */
+static bool mounted_alone(const char *path) {
+  bool alone = false;
+  char real[PATH_MAX];
+  FILE *mounts = realpath(path, real) == NULL ? NULL : fopen("/proc/self/mountinfo", "re");
+  if (mounts == NULL) return false;
+  char line[2 * PATH_MAX], point[PATH_MAX];
+  while (!alone && fgets(line, (int)sizeof line, mounts) != NULL) {
+    if (sscanf(line, "%*s %*s %*s %*s %4095s", point) == 1) alone = strcmp(point, real) == 0;
+  }
+  (void)fclose(mounts);
+  return alone;
+}
+
+int disk_check(const fp_options *options, fp_error *err) {
+  const char *path = options->path;
+  char folder[PATH_BYTES_MAX + 1];
+  if (path == NULL || path[0] == 0) return err_set(err, FP_INVALID, "the path is empty");
+  if (strlen(path) > PATH_BYTES_MAX) return err_set(err, FP_INVALID, "the path is too long");
+  if (strcmp(path, ":memory:") == 0) {
+    return err_set(err, FP_INVALID, "':memory:' is another database for each connection; "
+                                    "a store needs a file");
+  }
+  parent_of(path, folder);
+  const char *system = doubtful(folder);
+  if (system != NULL && !options->network) {
+    return err_set(err, FP_INVALID, "%s lies on %s, whose locks cannot be trusted between "
+                                    "processes; network=True opens it all the same", path, system);
+  }
+  struct stat file;
+  if (stat(path, &file) != 0) return FP_OK;
+  if (S_ISDIR(file.st_mode)) return err_set(err, FP_INVALID, "%s is a folder", path);
+  if (!S_ISREG(file.st_mode)) return err_set(err, FP_INVALID, "%s is not a plain file", path);
+  if (file.st_nlink > 1) {
+    return err_set(err, FP_INVALID, "%s has a second hard link: under another name it would have "
+                                    "another WAL, and both would be damaged", path);
+  }
+  if (mounted_alone(path)) {
+    return err_set(err, FP_INVALID, "%s is mounted alone: its WAL would stay outside; mount its "
+                                    "folder instead", path);
+  }
+  return FP_OK;
+}

@@ -1,0 +1,14 @@
+/* Where the file lies: its folders, and what must be refused because its locks or its side files
+** could not be trusted there. */
+#ifndef FENCEPOST_DISK_H
+#define FENCEPOST_DISK_H
+
+#include "err.h"
+
+/* Makes missing parent folders (0700) when options->create. */
+int disk_make_parents(const fp_options *options, fp_error *err);
+/* FP_INVALID: no path, ":memory:", a folder, a second hard link, a file mounted alone, or (unless
+** options->network) a network or user-space file system. A missing file is fine. */
+int disk_check(const fp_options *options, fp_error *err);
+
+#endif

@@ -1,0 +1,220 @@
+#include "enqueue.h"
+
+#include <string.h>
+
+#include "settle.h"
+
+/* One message of the batch, cut out of its columns. */
+typedef struct item {
+  span body, key, lane, headers, digest;
+  int32_t life;
+  int64_t due, priority;
+} item;
+
+/* Walks along the joined columns; each part is as long as its column says. */
+typedef struct cursor {
+  int32_t index;
+  const char *body, *key, *lane, *headers;
+} cursor;
+
+static span cut(const char **at, const int32_t *bytes, int32_t index) {
+  if (bytes == NULL || bytes[index] < 0) return NO_SPAN;
+  span part = {*at == NULL ? "" : *at, bytes[index]};
+  if (*at != NULL) *at += bytes[index];
+  return part;
+}
+
+static cursor start_of(const fp_put *put) {
+  return (cursor){0, put->bodies, put->keys, put->lanes, put->headers};
+}
+
+static item next_item(const txn *t, const fp_put *put, cursor *c) {
+  int32_t i = c->index++;
+  item m = {.body = {put->body_bytes[i] == 0 ? "" : c->body, put->body_bytes[i]}};
+  c->body += put->body_bytes[i];
+  m.key = cut(&c->key, put->key_bytes, i);
+  m.lane = cut(&c->lane, put->lane_bytes, i);
+  m.headers = cut(&c->headers, put->header_bytes, i);
+  m.life = m.key.at == NULL ? FP_LIFE_NONE : put->lives != NULL ? put->lives[i] : put->life;
+  if (put->digests != NULL) m.digest = (span){put->digests + (int64_t)i * DIGEST_BYTES, DIGEST_BYTES};
+  m.priority = put->priorities != NULL ? put->priorities[i] : put->priority;
+  int64_t when = put->delays_us != NULL ? put->delays_us[i] : put->delay_us;
+  m.due = put->absolute ? time_of_wall(t->clock, t->now_us, when) : t->now_us + when;
+  return m;
+}
+
+static keyed keyed_of(const fp_put *put, const item *m) {
+  return (keyed){.queue = put->queue, .kind = put->kind, .life = m->life, .key = m->key,
+                 .digest = m->digest, .body = m->body, .headers = m->headers};
+}
+
+/* Nothing has changed after this: the keys taken so far go back, and so do their numbers. */
+static int give_back(txn *t, const enqueuing *e, int32_t upto, int64_t last, int64_t wrote,
+                     fp_error *err) {
+  fp_error first = *err;
+  cursor c = start_of(e->put);
+  err_clear(err);
+  for (int32_t i = 0; i < upto; i++) {
+    item m = next_item(t, e->put, &c);
+    if (!e->created[i] || m.key.at == NULL) continue;
+    int code = key_free(t, e->put->queue, e->put->kind, m.life, m.key, e->ids[i], err);
+    if (code != FP_OK) return code;
+  }
+  t->d->sql.writes = wrote;
+  t->d->head.last = last;
+  *err = first;
+  return first.code;
+}
+
+/* The pending one is due at the earlier moment; the leased one once more after it is settled. */
+static int rearm(txn *t, place *at, int64_t due, fp_error *err) {
+  bool dropped;
+  int code = FP_OK;
+  if (at->stage == 0 && (at->turn < 0 || at->due_at <= due)) return FP_OK;
+  code = line_drop(t, at, &dropped, err);
+  if (code != FP_OK) return code;
+  if (at->stage == 0) {
+    at->due_at = at->placed_at = due;
+    at->addressed = 1;
+  } else if (at->again == 0 || due < at->again) {
+    at->again = due;
+  }
+  return line_put(t, at, err);
+}
+
+/* Another message has the key, and the call says what then. *mine: it goes to the new one. */
+static int meet_owner(txn *t, const enqueuing *e, const item *m, int32_t equal, int64_t id,
+                      int64_t *owner, bool *mine, fp_error *err) {
+  place at;
+  bool live;
+  keyed k = keyed_of(e->put, m);
+  *mine = false;
+  if (equal == FP_EQUAL_RETURN) return FP_OK;
+  int code = line_locate(t, *owner, &live, &at, err);
+  if (code != FP_OK) return code;
+  if (live && equal == FP_EQUAL_REARM) return rearm(t, &at, m->due, err);
+  if (live && at.stage > 0) return FP_OK; /* replace: somebody works on it, so it stays */
+  if (live) code = settle_cancel_at(t, &at, false, err);
+  if (code == FP_OK) code = key_move(t, &k, id, err);
+  *mine = true;
+  return code;
+}
+
+static int check_room(txn *t, const policy *p, int64_t more, fp_error *err) {
+  int64_t size = 0, max = p->field[MAX_SIZE];
+  if (max == 0 || more == 0) return FP_OK;
+  stmt s = stmt_use(&t->d->sql, SQL_TALLY_SIZE);
+  put_i64(&s, "queue", p->queue);
+  if (stmt_row(&s)) size = get_i64(&s, "size");
+  int code = stmt_end(&s, err);
+  if (code == FP_OK && size + more > max) {
+    code = err_set(err, FP_FULL, "the queue is full: %lld of %lld, and %lld more do not fit",
+                   (long long)size, (long long)max, (long long)more);
+  }
+  return code;
+}
+
+/* Decides for each item whether it is new, and gives the new ones their numbers. */
+static int take_keys(txn *t, const policy *p, enqueuing *e, int32_t equal, fp_error *err) {
+  const fp_put *put = e->put;
+  cursor c = start_of(put);
+  int64_t last = t->d->head.last, wrote = t->d->sql.writes, more = 0;
+  for (int32_t i = 0; i < put->count; i++) {
+    item m = next_item(t, put, &c);
+    int64_t id = t->d->head.last + 1, owner = id;
+    bool same = false, mine = true;
+    if (m.key.at != NULL) {
+      keyed k = keyed_of(put, &m);
+      int code = key_take(t, &k, id, &owner, &same, err);
+      if (code != FP_OK) return code;
+      mine = owner == id;
+      if (!mine && equal == FP_EQUAL_COMPARE && !same) {
+        err->id = owner;
+        (void)err_set(err, FP_CONFLICT, "another message, %lld, owns the key '%.*s'",
+                      (long long)owner, (int)m.key.bytes, m.key.at);
+        return give_back(t, e, i, last, wrote, err);
+      }
+      if (!mine && equal != FP_EQUAL_COMPARE) {
+        code = meet_owner(t, e, &m, equal, id, &owner, &mine, err);
+        if (code != FP_OK) return code;
+      }
+    }
+    e->ids[i] = mine ? txn_draw(t, 1) : owner;
+    e->created[i] = mine ? 1 : 0;
+    more += mine ? 1 : 0;
+  }
+  /* Replacing and re-arming have written already; their room was looked at before. */
+  if (equal >= FP_EQUAL_REPLACE || check_room(t, p, more, err) == FP_OK) return FP_OK;
+  return give_back(t, e, put->count, last, wrote, err);
+}
+
+static int put_message(txn *t, const enqueuing *e, const policy *p, const item *m, int64_t id,
+                       fp_error *err) {
+  const fp_put *put = e->put;
+  stmt s = stmt_use(&t->d->sql, SQL_MESSAGE_PUT);
+  put_i64(&s, "id", id);
+  put_i64(&s, "queue", put->queue);
+  put_i64(&s, "kind", put->kind);
+  put_i64(&s, "priority", m->priority);
+  put_i64(&s, "enqueued_at", t->now_us);
+  put_i64(&s, "due", m->due);
+  put_i64(&s, "max_attempts",
+          put->max_attempts >= 0 ? put->max_attempts : p->field[MAX_ATTEMPTS]);
+  put_i64(&s, "life", m->life);
+  put_text(&s, "key", m->key);
+  put_text(&s, "lane", m->lane);
+  put_bytes(&s, "headers", m->headers);
+  put_bytes(&s, "body", m->body);
+  return stmt_end(&s, err);
+}
+
+static int put_all(txn *t, const enqueuing *e, const policy *p, fp_error *err) {
+  cursor c = start_of(e->put);
+  int64_t pending = 0, waiting = 0;
+  for (int32_t i = 0; i < e->put->count; i++) {
+    item m = next_item(t, e->put, &c);
+    if (!e->created[i]) continue;
+    int code = put_message(t, e, p, &m, e->ids[i], err);
+    if (code != FP_OK) return code;
+
+    place at = {.id = e->ids[i], .turn = line_turn(e->put->queue, m.priority), .due_at = m.due,
+                .placed_at = m.due};
+    int64_t room = 0;
+    if (m.lane.at != NULL) code = lane_enter(t, p, m.lane, &room, err);
+    if (room < 0) {
+      at.turn = room;
+      at.due_at = at.placed_at = 0;
+    }
+    if (code == FP_OK) code = line_put(t, &at, err);
+    if (code != FP_OK) return code;
+    if (room < 0) waiting++;
+    else pending++;
+  }
+  txn_count(t, e->put->queue, N_PENDING, pending);
+  txn_count(t, e->put->queue, N_WAITING, waiting);
+  return FP_OK;
+}
+
+int enqueue(txn *t, void *argument, fp_error *err) {
+  enqueuing *e = argument;
+  const fp_put *put = e->put;
+  const policy *p;
+  int code = db_policy(t->d, put->queue, &p, err);
+  if (code != FP_OK) return code;
+  int32_t equal = put->equal;
+  if (equal == FP_EQUAL_POLICY) {
+    equal = p->field[PROFILE] == FP_PROFILE_WAKEUP ? FP_EQUAL_REARM : FP_EQUAL_COMPARE;
+  }
+  if (put->key_bytes != NULL && equal >= FP_EQUAL_REPLACE && !p->field[ADDRESSED]) {
+    return err_set(err, FP_INVALID, "only an addressed queue can replace or re-arm a message");
+  }
+  if (p->field[MAX_SIZE] > 0 && put->count > p->field[MAX_SIZE]) {
+    return err_set(err, FP_INVALID, "%d messages never fit into a queue of max_size %lld",
+                   put->count, (long long)p->field[MAX_SIZE]);
+  }
+  if (equal >= FP_EQUAL_REPLACE) code = check_room(t, p, put->count, err);
+  if (code == FP_OK) code = take_keys(t, p, e, equal, err);
+  if (code == FP_OK) code = db_policy(t->d, put->queue, &p, err);
+  if (code == FP_OK) code = put_all(t, e, p, err);
+  return code;
+}

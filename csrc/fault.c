@@ -1,0 +1,96 @@
+#define _GNU_SOURCE /* kill under -std=c11 */
+#include "fault.h"
+
+#ifdef FENCEPOST_TEST
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fencepost.h"
+
+static _Atomic int64_t step_in = -1, memory_in = -1, kill_in = -1;
+static _Atomic int64_t step_times, memory_times, hits, steps, calls, live;
+static sqlite3_mem_methods real;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* Counts down to 0; from there on it fires `times` times, then never again. */
+static bool fires(_Atomic int64_t *in, _Atomic int64_t *times) {
+  if (atomic_load(in) < 0) return false;
+  if (atomic_fetch_sub(in, 1) > 0) return false;
+  atomic_fetch_add(&hits, 1);
+  bool last = atomic_fetch_sub(times, 1) <= 1;
+  atomic_store(in, last ? -1 : 0);
+  return true;
+}
+
+static void *hostile_malloc(int bytes) {
+  atomic_fetch_add(&calls, 1);
+  if (fires(&memory_in, &memory_times)) return NULL;
+  void *memory = real.xMalloc(bytes);
+  if (memory != NULL) memset(memory, 0xAB, (size_t)bytes);
+  return memory;
+}
+
+static void *hostile_realloc(void *old, int bytes) {
+  atomic_fetch_add(&calls, 1);
+  if (fires(&memory_in, &memory_times)) return NULL;
+  return real.xRealloc(old, bytes);
+}
+
+static void install(void) {
+  if (sqlite3_config(SQLITE_CONFIG_GETMALLOC, &real) != SQLITE_OK) return;
+  sqlite3_mem_methods hostile = real;
+  hostile.xMalloc = hostile_malloc;
+  hostile.xRealloc = hostile_realloc;
+  (void)sqlite3_config(SQLITE_CONFIG_MALLOC, &hostile);
+}
+
+void fault_install(void) { (void)pthread_once(&once, install); }
+
+int fault_step(void) {
+  atomic_fetch_add(&steps, 1);
+  if (atomic_load(&kill_in) >= 0 && atomic_fetch_sub(&kill_in, 1) == 0) {
+    (void)kill(getpid(), SIGKILL);
+  }
+  return fires(&step_in, &step_times) ? SQLITE_IOERR : SQLITE_OK;
+}
+
+void *mem_get(int64_t bytes) {
+  void *memory = sqlite3_malloc64((sqlite3_uint64)bytes);
+  if (memory != NULL) atomic_fetch_add(&live, 1);
+  return memory;
+}
+
+void *mem_resize(void *old, int64_t bytes) {
+  void *memory = sqlite3_realloc64(old, (sqlite3_uint64)bytes);
+  if (memory != NULL && old == NULL) atomic_fetch_add(&live, 1);
+  return memory;
+}
+
+void mem_free(void *memory) {
+  if (memory != NULL) atomic_fetch_sub(&live, 1);
+  sqlite3_free(memory);
+}
+
+void fp_fault_step(int64_t countdown, int32_t times) {
+  atomic_store(&hits, 0);
+  atomic_store(&step_times, times);
+  atomic_store(&step_in, countdown);
+}
+
+void fp_fault_memory(int64_t countdown, int32_t times) {
+  atomic_store(&hits, 0);
+  atomic_store(&memory_times, times);
+  atomic_store(&memory_in, countdown);
+}
+
+void fp_fault_kill(int64_t countdown) { atomic_store(&kill_in, countdown); }
+int64_t fp_fault_hits(void) { return atomic_load(&hits); }
+int64_t fp_steps(void) { return atomic_load(&steps); }
+int64_t fp_memory_calls(void) { return atomic_load(&calls); }
+int64_t fp_memory_live(void) { return atomic_load(&live); }
+
+#endif

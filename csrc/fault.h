@@ -1,0 +1,29 @@
+/* The hostile build: each allocation and each statement step is a place where the test can make
+** the world fail, by countdown. The release build has none of this: the macros are plain calls.
+**
+** All memory of ours goes through mem_…, and so through SQLite's allocator, which the test build
+** replaces; one countdown reaches both. */
+#ifndef FENCEPOST_FAULT_H
+#define FENCEPOST_FAULT_H
+
+#include <sqlite3.h>
+
+#include "base.h"
+
+#ifdef FENCEPOST_TEST
+void fault_install(void);        /* before SQLite is first used */
+int fault_step(void);            /* 0, or the result code that this step must answer */
+void *mem_get(int64_t bytes);
+void *mem_resize(void *old, int64_t bytes);
+void mem_free(void *memory);
+#define SMALL(usual, tiny) (tiny) /* buffers that grow start tiny, so that they do grow */
+#else
+#define fault_install() ((void)0)
+#define fault_step() 0
+#define mem_get(bytes) sqlite3_malloc64((sqlite3_uint64)(bytes))
+#define mem_resize(old, bytes) sqlite3_realloc64((old), (sqlite3_uint64)(bytes))
+#define mem_free(memory) sqlite3_free(memory)
+#define SMALL(usual, tiny) (usual)
+#endif
+
+#endif

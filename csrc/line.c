@@ -1,0 +1,226 @@
+#include "line.h"
+
+#include <string.h>
+
+#include "fault.h"
+
+int64_t line_turn(int64_t queue, int64_t priority) {
+  assert(queue > 0 && queue <= QUEUE_MAX);
+  assert(priority >= PRIORITY_MIN && priority <= PRIORITY_MAX);
+  return (queue << 8) | (127 - priority);
+}
+
+int line_facts(txn *t, int64_t id, facts *f, fp_error *err) {
+  *f = (facts){0};
+  bool failed = false;
+  stmt s = stmt_use(&t->d->sql, SQL_MESSAGE_FACTS);
+  put_i64(&s, "id", id);
+  if (stmt_row(&s)) {
+    f->found = true;
+    f->queue = get_i64(&s, "queue");
+    f->kind = get_i64(&s, "kind");
+    f->priority = get_i64(&s, "priority");
+    f->enqueued_at = get_i64(&s, "enqueued_at");
+    f->due = get_i64(&s, "due");
+    f->max_attempts = get_i64(&s, "max_attempts");
+    f->life = get_i64(&s, "life");
+    span key = get_text(&s, "key"), lane = get_text(&s, "lane");
+    if (key.at != NULL || lane.at != NULL) {
+      f->memory = mem_get(key.bytes + lane.bytes + 1);
+      failed = f->memory == NULL;
+    }
+    if (f->memory != NULL && key.at != NULL) {
+      memcpy(f->memory, key.at, (size_t)key.bytes);
+      f->key = (span){f->memory, key.bytes};
+    }
+    if (f->memory != NULL && lane.at != NULL) {
+      memcpy(f->memory + key.bytes, lane.at, (size_t)lane.bytes);
+      f->lane = (span){f->memory + key.bytes, lane.bytes};
+    }
+  }
+  int code = stmt_end(&s, err);
+  if (code == FP_OK && failed) code = err_memory(err);
+  if (code != FP_OK) facts_free(f);
+  return code;
+}
+
+void facts_free(facts *f) {
+  mem_free(f->memory);
+  *f = (facts){0};
+}
+
+int line_put(txn *t, const place *at, fp_error *err) {
+  stmt s = stmt_use(&t->d->sql, SQL_DUE_PUT);
+  put_i64(&s, "turn", at->turn);
+  put_i64(&s, "due_at", at->due_at);
+  put_i64(&s, "id", at->id);
+  put_i64(&s, "token", at->token);
+  put_i64(&s, "attempts", at->attempts);
+  put_i64(&s, "stage", at->stage);
+  put_i64(&s, "addressed", at->addressed);
+  put_i64(&s, "generation", at->generation);
+  put_i64(&s, "again", at->again);
+  put_i64(&s, "placed_at", at->placed_at);
+  put_i64(&s, "worker", at->worker);
+  return stmt_end(&s, err);
+}
+
+int line_drop(txn *t, const place *at, bool *dropped, fp_error *err) {
+  int changed;
+  stmt s = stmt_use(&t->d->sql, SQL_DUE_DROP);
+  put_i64(&s, "turn", at->turn);
+  put_i64(&s, "due_at", at->due_at);
+  put_i64(&s, "id", at->id);
+  put_i64(&s, "token", at->token);
+  int code = stmt_changes(&s, &changed, err);
+  *dropped = changed == 1;
+  return code;
+}
+
+static void read_state(stmt *s, place *at) {
+  at->token = get_i64(s, "token");
+  at->attempts = get_i64(s, "attempts");
+  at->stage = (int32_t)get_i64(s, "stage");
+  at->addressed = (int32_t)get_i64(s, "addressed");
+  at->generation = get_i64(s, "generation");
+  at->again = get_i64(s, "again");
+  at->placed_at = get_i64(s, "placed_at");
+  at->worker = get_i64(s, "worker");
+}
+
+/* The row at (turn, due_at, id) of *at, if there is one. */
+static int probe(txn *t, bool *found, place *at, fp_error *err) {
+  stmt s = stmt_use(&t->d->sql, SQL_DUE_AT);
+  put_i64(&s, "turn", at->turn);
+  put_i64(&s, "due_at", at->due_at);
+  put_i64(&s, "id", at->id);
+  *found = stmt_row(&s);
+  if (*found) read_state(&s, at);
+  return stmt_end(&s, err);
+}
+
+static int by_index(txn *t, bool *found, place *at, fp_error *err) {
+  stmt s = stmt_use(&t->d->sql, SQL_DUE_BY_ID);
+  put_i64(&s, "id", at->id);
+  *found = stmt_row(&s);
+  if (*found) {
+    at->turn = get_i64(&s, "turn");
+    at->due_at = get_i64(&s, "due_at");
+    read_state(&s, at);
+  }
+  return stmt_end(&s, err);
+}
+
+static int waiting_place(txn *t, const facts *f, bool *found, place *at, fp_error *err) {
+  *found = false;
+  stmt s = stmt_use(&t->d->sql, SQL_LANE_GET);
+  put_i64(&s, "queue", f->queue);
+  put_text(&s, "name", f->lane);
+  if (stmt_row(&s)) {
+    *found = true;
+    at->turn = -get_i64(&s, "number");
+    at->due_at = 0;
+  }
+  int code = stmt_end(&s, err);
+  if (code == FP_OK && *found) code = probe(t, found, at, err);
+  return code;
+}
+
+/* This handle's own claims know their place; a hint, which the probe proves. */
+static int by_hint(txn *t, bool *found, place *at, fp_error *err) {
+  *found = false;
+  place hint;
+  if (t->places == NULL || !places_get(t->places, at->id, &hint)) return FP_OK;
+  at->turn = hint.turn;
+  at->due_at = hint.due_at;
+  return probe(t, found, at, err);
+}
+
+int line_locate(txn *t, int64_t id, bool *found, place *at, fp_error *err) {
+  facts f;
+  const policy *p = NULL;
+  *found = false;
+  int code = line_facts(t, id, &f, err);
+  if (code == FP_OK && f.found) code = db_policy(t->d, f.queue, &p, err);
+  if (code != FP_OK || !f.found) goto done;
+
+  *at = (place){.id = id, .queue = f.queue, .kind = f.kind, .life = (int32_t)f.life,
+                .laned = f.lane.at != NULL, .turn = line_turn(f.queue, f.priority),
+                .due_at = f.due};
+  code = probe(t, found, at, err);
+  if (code == FP_OK && !*found && f.lane.at != NULL) code = waiting_place(t, &f, found, at, err);
+  if (code == FP_OK && !*found && p->field[ADDRESSED]) code = by_index(t, found, at, err);
+  if (code == FP_OK && !*found && !p->field[ADDRESSED]) code = by_hint(t, found, at, err);
+  if (code == FP_OK && !*found && !p->field[ADDRESSED]) {
+    bool ended = false;
+    stmt s = stmt_use(&t->d->sql, SQL_OUTCOME_GET);
+    put_i64(&s, "id", id);
+    ended = stmt_row(&s);
+    code = stmt_end(&s, err);
+    if (code == FP_OK && !ended) {
+      code = err_set(err, FP_INVALID, "message %lld is of a bulk queue and has been claimed or "
+                                      "moved: only addressed queues find it by its id",
+                     (long long)id);
+    }
+  }
+done:
+  facts_free(&f);
+  return code;
+}
+
+/* The claim's row as the file says, for a claim whose place this handle does not know (better). */
+static int take_by_index(txn *t, int64_t id, int64_t token, bool *found, place *at,
+                         fp_error *err) {
+  const policy *p = NULL;
+  facts f;
+  int code = line_facts(t, id, &f, err);
+  bool known = f.found;
+  *at = (place){.id = id, .queue = f.queue, .kind = f.kind, .life = (int32_t)f.life,
+                .laned = f.lane.at != NULL};
+  facts_free(&f);
+  if (code == FP_OK && known) code = db_policy(t->d, at->queue, &p, err);
+  if (code != FP_OK || !known || !p->field[ADDRESSED]) return code;
+  code = by_index(t, found, at, err);
+  *found = *found && at->token == token && at->stage > 0;
+  if (code == FP_OK && *found && p->field[PROFILE] == FP_PROFILE_INBOX && at->due_at <= t->now_us) {
+    *found = false;
+  }
+  if (code == FP_OK && *found) code = line_drop(t, at, found, err);
+  return code;
+}
+
+int line_take(txn *t, int64_t id, int64_t token, bool *found, place *at, fp_error *err) {
+  const policy *p = NULL;
+  int code = FP_OK;
+  int64_t step = 0;
+  *found = false;
+  bool known = places_get(t->places, id, at);
+  while (known && code == FP_OK && !*found) {
+    code = db_policy(t->d, at->queue, &p, err);
+    if (code != FP_OK) break;
+    /* A wake-up may have been re-armed by another process: its row must be read. A strict queue
+    ** takes no word from a lease that has run out. */
+    bool usable = at->token == token && p->field[PROFILE] != FP_PROFILE_WAKEUP;
+    if (usable && p->field[PROFILE] == FP_PROFILE_INBOX) usable = at->due_at > t->now_us;
+    if (usable) code = line_drop(t, at, found, err);
+    if (!*found) known = places_older(t->places, id, &step, at);
+  }
+  if (code == FP_OK && !*found) code = take_by_index(t, id, token, found, at, err);
+  return code;
+}
+
+int line_forget_lost(txn *t, fp_error *err) {
+  int64_t slot = 0;
+  place hint;
+  while (places_walk(t->places, &slot, &hint)) {
+    if (hint.due_at > t->now_us) continue;
+    place at = hint;
+    bool found;
+    int code = probe(t, &found, &at, err);
+    if (code != FP_OK) return code;
+    if (found && at.token == hint.token) continue;
+    if (!places_drop(t->places, hint.id)) return err_memory(err);
+    slot--; /* another one may have moved up into this slot */
+  }
+  return FP_OK;
+}

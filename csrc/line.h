@@ -1,0 +1,46 @@
+/* The line. A message that waits and a message that is out with a worker are the same row in the
+** same table; being claimed is only a later place in the line.
+**
+** A claim moves the row back to the end of its lease and stamps it with the next token, so a
+** worker that dies needs no rescuer: the row comes due again by itself, and the dead worker's
+** token is now too small to settle anything. Two facts, and every promise follows from them:
+**
+**   1. Only the holder of the newest token may settle, renew or return.    (at most one finisher)
+**   2. A row leaves the line only into an outcome.                         (at least one delivery)
+**
+** turn = queue << 8 | (127 - priority), so that a higher priority stands before a lower one; a
+** negative turn is the waiting room of the lane of that number. */
+#ifndef FENCEPOST_LINE_H
+#define FENCEPOST_LINE_H
+
+#include "txn.h"
+
+int64_t line_turn(int64_t queue, int64_t priority);
+
+/* What a message says of itself; key and lane are copies, to be freed by facts_free. */
+typedef struct facts {
+  bool found;
+  int64_t queue, kind, priority, enqueued_at, due, max_attempts, life;
+  span key, lane; /* at NULL: none */
+  char *memory;
+} facts;
+int line_facts(txn *t, int64_t id, facts *f, fp_error *err);
+void facts_free(facts *f);
+
+int line_put(txn *t, const place *at, fp_error *err);
+int line_drop(txn *t, const place *at, bool *dropped, fp_error *err); /* by place and token */
+
+/* Takes the claim's row out of the line, wherever it stands now, and says where it stood.
+** *found false: (id, token) is not the newest claim, or (inbox queues) its lease has run out; then
+** nothing has changed. */
+int line_take(txn *t, int64_t id, int64_t token, bool *found, place *at, fp_error *err);
+
+/* Forgets the hints of lapsed claims that somebody else has taken since. Called before the table of
+** hints would grow, so that claims nobody ever settles do not pile up in it. */
+int line_forget_lost(txn *t, fp_error *err);
+
+/* Where a message stands, by its id alone. *found false: not in line. FP_INVALID: it is of a bulk
+** queue and has moved, so that nobody but the holder of its claim can say. */
+int line_locate(txn *t, int64_t id, bool *found, place *at, fp_error *err);
+
+#endif

@@ -1,0 +1,19 @@
+/* Replay: what is dead or unknown stands in line again, under its own id, from attempt 0.
+**
+** A dead letter has a generation, raised each time it dies; a replay names the one it means, so of
+** several operators one wins, and an old request cannot wake a newer death. */
+#ifndef FENCEPOST_REVIVE_H
+#define FENCEPOST_REVIVE_H
+
+#include "settle.h"
+
+typedef struct reviving {
+  int32_t count;
+  const int64_t *pairs; /* (id, generation); generation -1: whichever it is */
+  int64_t delay_us, gap_us;
+  bool apply;           /* false: only say what would happen */
+  int32_t *answers;
+} reviving;
+int revive(txn *t, void *reviving_argument, fp_error *err);
+
+#endif

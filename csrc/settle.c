@@ -1,0 +1,318 @@
+#include "settle.h"
+
+#include "key.h"
+
+/* The columns of a verdict's blob, cut in order. */
+static span cut(const char **at, int64_t bytes) {
+  if (bytes < 0) return NO_SPAN;
+  span part = {bytes == 0 ? "" : *at, bytes};
+  if (bytes > 0) *at += bytes;
+  return part;
+}
+
+static int put_outcome(txn *t, const place *at, int32_t state, const failure *why, span result,
+                       fp_error *err) {
+  bool died = state == FP_STATE_DEAD || state == FP_STATE_UNKNOWN;
+  stmt s = stmt_use(&t->d->sql, SQL_OUTCOME_PUT);
+  put_i64(&s, "id", at->id);
+  put_i64(&s, "queue", at->queue);
+  put_i64(&s, "kind", at->kind);
+  put_i64(&s, "state", state);
+  put_i64(&s, "settled_at", t->now_us);
+  put_i64(&s, "attempts", at->attempts);
+  put_i64(&s, "token", at->token);
+  put_i64(&s, "generation", at->generation + (died ? 1 : 0));
+  put_text(&s, "failure_kind", why->kind);
+  put_text(&s, "failure_code", why->code);
+  put_text(&s, "failure_text", why->text);
+  put_bytes(&s, "result", result);
+  return stmt_end(&s, err);
+}
+
+static int drop_by_id(txn *t, int id_statement, int64_t id, fp_error *err) {
+  stmt s = stmt_use(&t->d->sql, id_statement);
+  put_i64(&s, "id", id);
+  return stmt_end(&s, err);
+}
+
+static int put_trouble(txn *t, int64_t id, const failure *why, fp_error *err) {
+  if (why->kind.at == NULL) return FP_OK;
+  t->troubled = 1;
+  stmt s = stmt_use(&t->d->sql, SQL_TROUBLE_PUT);
+  put_i64(&s, "id", id);
+  put_text(&s, "kind", why->kind);
+  put_text(&s, "code", why->code);
+  put_text(&s, "text", why->text);
+  return stmt_end(&s, err);
+}
+
+static void count_out(txn *t, const place *at) {
+  int state = at->turn < 0 ? N_WAITING : at->stage == 0 ? N_PENDING : N_LEASED;
+  txn_count(t, at->queue, state, -1);
+}
+
+/* Nothing of the message stays: no outcome, no row, no progress. */
+static int forget(txn *t, int64_t id, fp_error *err) {
+  int code = drop_by_id(t, SQL_MESSAGE_DROP, id, err);
+  if (code == FP_OK && txn_progressed(t)) code = drop_by_id(t, SQL_PROGRESS_DROP, id, err);
+  return code;
+}
+
+/* What only the message itself knows: its live key is freed, its lane goes on. */
+static int untie(txn *t, const place *at, const policy *p, int32_t state, bool free_key,
+                 const facts *f, fp_error *err) {
+  int code = FP_OK;
+  if (at->life == FP_LIFE_LIVE && f->key.at != NULL && free_key) {
+    code = key_free(t, at->queue, f->kind, FP_LIFE_LIVE, f->key, at->id, err);
+  }
+  if (code != FP_OK || f->lane.at == NULL || at->turn < 0) return code;
+  if (state == FP_STATE_DEAD && p->field[ON_DEAD] == 1) {
+    return lane_park(t, p, f->lane, at->id, err);
+  }
+  return lane_leave(t, p, f->lane, err);
+}
+
+static int leave(txn *t, const place *at, int32_t state, const failure *why, span result,
+                 bool free_key, fp_error *err) {
+  const policy *p;
+  facts f = {0};
+  int code = db_policy(t->d, at->queue, &p, err);
+  if (code != FP_OK) return code;
+  bool died = state == FP_STATE_DEAD || state == FP_STATE_UNKNOWN;
+  bool kept = died || p->field[KEEP] > 0 || at->life == FP_LIFE_LASTING;
+  if (state == FP_DONE_LISTED && !(p->field[LISTED] && p->field[KEEP] > 0)) {
+    state = FP_DONE_UNLISTED;
+  }
+  if (at->life == FP_LIFE_LIVE || at->laned) code = line_facts(t, at->id, &f, err);
+  if (code == FP_OK && kept) code = put_outcome(t, at, state, why, result, err);
+  if (code == FP_OK && (at->life == FP_LIFE_LIVE || at->laned)) {
+    code = untie(t, at, p, state, free_key, &f, err);
+  }
+  if (code == FP_OK && !kept) code = forget(t, at->id, err);
+  if (code == FP_OK && txn_troubled(t)) code = drop_by_id(t, SQL_TROUBLE_DROP, at->id, err);
+  facts_free(&f);
+  count_out(t, at);
+  if (kept) txn_count(t, at->queue, txn_state_of(state), 1);
+  if (code == FP_OK && !places_drop(t->places, at->id)) code = err_memory(err);
+  return code;
+}
+
+int settle_leave(txn *t, const place *at, int32_t state, const failure *why, span result,
+                 fp_error *err) {
+  return leave(t, at, state, why, result, true, err);
+}
+
+/* Back into the line as pending. The token goes: whoever still holds it opens nothing. */
+static int put_back(txn *t, place *at, int64_t due_us, fp_error *err) {
+  const policy *p;
+  int code = db_policy(t->d, at->queue, &p, err);
+  if (code != FP_OK) return code;
+  at->due_at = at->again != 0 && at->again < due_us ? at->again : due_us;
+  at->placed_at = at->due_at;
+  at->token = 0;
+  at->stage = 0;
+  at->again = 0;
+  at->worker = 0;
+  at->addressed = p->field[ADDRESSED] != 0;
+  txn_count(t, at->queue, N_LEASED, -1);
+  txn_count(t, at->queue, N_PENDING, 1);
+  code = line_put(t, at, err);
+  if (code == FP_OK && !places_drop(t->places, at->id)) code = err_memory(err);
+  return code;
+}
+
+/* base * factor^(attempt - 1), at most cap, spread by jitter to both sides. */
+static int64_t back_off(const policy *p, int64_t attempt) {
+  double span_us = (double)p->field[BASE], cap_us = (double)p->field[CAP];
+  for (int64_t i = 1; i < attempt && span_us < cap_us && p->field[FACTOR] > 1000; i++) {
+    span_us *= (double)p->field[FACTOR] / 1000.0;
+  }
+  if (span_us > cap_us) span_us = cap_us;
+  uint32_t random;
+  sqlite3_randomness((int)sizeof random, &random);
+  double side = (double)random / 2147483648.0 - 1.0; /* -1 to 1 */
+  return (int64_t)(span_us * (1.0 + side * (double)p->field[JITTER] / 1000.0));
+}
+
+/* Where max_age counts from: the last replay, or the enqueue. */
+static int age_start(txn *t, const facts *f, int64_t id, int64_t *since, fp_error *err) {
+  *since = f->enqueued_at;
+  if (!txn_troubled(t)) return FP_OK;
+  stmt s = stmt_use(&t->d->sql, SQL_TROUBLE_GET);
+  put_i64(&s, "id", id);
+  if (stmt_row(&s)) {
+    (void)get_text(&s, "kind");
+    (void)get_text(&s, "code");
+    (void)get_text(&s, "text");
+    if (!get_null(&s)) *since = get_i64(&s, "since");
+  }
+  return stmt_end(&s, err);
+}
+
+/* A further attempt, unless attempts or age are used up. `at` is out of the line already. */
+static int retry(txn *t, place *at, const fp_verdict *v, const failure *why, int32_t *answer,
+                 fp_error *err) {
+  facts f;
+  const policy *p;
+  failure last = *why;
+  int64_t since = 0;
+  int code = line_facts(t, at->id, &f, err);
+  if (code == FP_OK) code = db_policy(t->d, at->queue, &p, err);
+  if (code == FP_OK) code = age_start(t, &f, at->id, &since, err);
+  int64_t limit = f.max_attempts;
+  facts_free(&f);
+  if (code != FP_OK) return code;
+
+  int64_t delay_us = v->delay_us >= 0 ? v->delay_us : back_off(p, at->attempts);
+  bool used_up = v->verb == FP_RETRY && limit > 0 && at->attempts >= limit;
+  bool too_old = p->field[MAX_AGE] > 0 && t->now_us + delay_us - since > p->field[MAX_AGE];
+  if (too_old && !used_up) last.kind = LITERAL("too_old");
+  if (used_up && last.kind.at == NULL) last.kind = LITERAL("error");
+  if (used_up || too_old) {
+    *answer = FP_DEAD;
+    return leave(t, at, FP_STATE_DEAD, &last, NO_SPAN, true, err);
+  }
+  if (v->verb == FP_LATER && at->attempts > 0) at->attempts--;
+  code = put_trouble(t, at->id, why, err);
+  if (code == FP_OK) code = put_back(t, at, t->now_us + delay_us, err);
+  return code;
+}
+
+static int renew(txn *t, place *at, int64_t lease_us, fp_error *err) {
+  const policy *p;
+  int code = db_policy(t->d, at->queue, &p, err);
+  if (code != FP_OK) return code;
+  int64_t lease = lease_us > 0 ? lease_us : p->field[LEASE];
+  at->due_at = t->now_us + lease;
+  txn_lease(t, lease);
+  code = line_put(t, at, err);
+  if (code == FP_OK && !places_put(t->places, at)) code = err_memory(err);
+  return code;
+}
+
+/* The claim is not there any more: was it this very token that ended it? */
+static int told_before(txn *t, int64_t id, int64_t token, int32_t *answer, fp_error *err) {
+  *answer = FP_LOST;
+  stmt s = stmt_use(&t->d->sql, SQL_OUTCOME_GET);
+  put_i64(&s, "id", id);
+  if (stmt_row(&s)) {
+    (void)get_i64(&s, "queue");
+    (void)get_i64(&s, "kind");
+    (void)get_i64(&s, "state");
+    (void)get_i64(&s, "settled_at");
+    (void)get_i64(&s, "attempts");
+    if (get_i64(&s, "token") == token) *answer = FP_ALREADY;
+  }
+  return stmt_end(&s, err);
+}
+
+static int carry_out(txn *t, const fp_verdict *v, const char **blob, int32_t *answer,
+                     fp_error *err) {
+  span result = cut(blob, v->result_bytes);
+  failure why = {.kind = cut(blob, v->kind_bytes)};
+  why.code = cut(blob, v->code_bytes);
+  why.text = cut(blob, v->text_bytes);
+  place at;
+  bool found;
+  *answer = FP_DONE;
+  int code = line_take(t, v->id, v->token, &found, &at, err);
+  if (code != FP_OK) return code;
+  if (!found) {
+    code = told_before(t, v->id, v->token, answer, err);
+    /* Only this claim's own hint goes: the handle may hold a newer claim on the same message. */
+    if (code == FP_OK && places_get(t->places, v->id, &at) && at.token == v->token &&
+        !places_drop(t->places, v->id)) {
+      code = err_memory(err);
+    }
+    return code;
+  }
+  switch (v->verb) {
+    case FP_ACK:
+      if (at.again != 0) { /* re-armed meanwhile: this turn is done, the next one is due */
+        at.attempts = 0;
+        return put_back(t, &at, at.again, err);
+      }
+      return leave(t, &at, FP_DONE_LISTED, &why, result, true, err);
+    case FP_RETRY:
+    case FP_LATER: return retry(t, &at, v, &why, answer, err);
+    case FP_RELEASE:
+      if (at.attempts > 0) at.attempts--;
+      return put_back(t, &at, v->delay_us > 0 && t->now_us + v->delay_us > at.placed_at
+                                  ? t->now_us + v->delay_us
+                                  : at.placed_at, err);
+    case FP_FAIL: return leave(t, &at, FP_STATE_DEAD, &why, NO_SPAN, true, err);
+    case FP_CANCEL: return leave(t, &at, FP_CANCELLED, &why, NO_SPAN, true, err);
+    default: assert(v->verb == FP_RENEW); return renew(t, &at, v->delay_us, err);
+  }
+}
+
+int settle_many(txn *t, void *argument, fp_error *err) {
+  settling *g = argument;
+  const fp_settle *all = g->settle;
+  const char *blob = all->blob;
+  int code = FP_OK;
+  for (int32_t i = 0; code == FP_OK && i < all->count; i++) {
+    if (all->verdicts != NULL) {
+      code = carry_out(t, &all->verdicts[i], &blob, &g->answers[i], err);
+    } else {
+      fp_verdict ack = {.id = all->claims[2 * i], .token = all->claims[2 * i + 1], .verb = FP_ACK,
+                        .result_bytes = -1, .kind_bytes = -1, .code_bytes = -1, .text_bytes = -1};
+      code = carry_out(t, &ack, &blob, &g->answers[i], err);
+    }
+  }
+  return code;
+}
+
+int settle_renew(txn *t, int32_t count, const renewal *renewals, int32_t *answers,
+                 fp_error *err) {
+  int code = FP_OK;
+  for (int32_t i = 0; code == FP_OK && i < count; i++) {
+    fp_verdict v = {.id = renewals[i].id, .token = renewals[i].token, .verb = FP_RENEW,
+                    .delay_us = renewals[i].lease_us, .result_bytes = -1, .kind_bytes = -1,
+                    .code_bytes = -1, .text_bytes = -1};
+    const char *blob = NULL;
+    code = carry_out(t, &v, &blob, &answers[i], err);
+  }
+  return code;
+}
+
+int settle_cancel_at(txn *t, const place *at, bool free_key, fp_error *err) {
+  bool dropped;
+  const failure none = {0};
+  int code = line_drop(t, at, &dropped, err);
+  if (code == FP_OK && !dropped) {
+    code = err_set(err, FP_STORAGE, "message %lld is not where it was just read",
+                   (long long)at->id);
+  }
+  if (code == FP_OK) code = leave(t, at, FP_CANCELLED, &none, NO_SPAN, free_key, err);
+  return code;
+}
+
+int settle_cancel(txn *t, void *argument, fp_error *err) {
+  cancelling *g = argument;
+  int code = FP_OK;
+  for (int32_t i = 0; code == FP_OK && i < g->count; i++) {
+    place at;
+    bool found;
+    code = line_locate(t, g->ids[i], &found, &at, err);
+    if (code == FP_INVALID) {
+      err_clear(err);
+      g->answers[i] = FP_INVALID;
+      code = FP_OK;
+      continue;
+    }
+    if (code != FP_OK) return code;
+    if (found) {
+      g->answers[i] = FP_DONE;
+      code = settle_cancel_at(t, &at, true, err);
+    } else {
+      bool ended;
+      stmt s = stmt_use(&t->d->sql, SQL_OUTCOME_GET);
+      put_i64(&s, "id", g->ids[i]);
+      ended = stmt_row(&s);
+      code = stmt_end(&s, err);
+      g->answers[i] = ended ? FP_ALREADY : FP_GONE;
+    }
+  }
+  return code;
+}

@@ -1,0 +1,39 @@
+/* Settling: how a claim ends, or goes back, or is held longer. Each is fenced by (id, token); one
+** that was lost changes nothing and is told in its answer, never as an error. */
+#ifndef FENCEPOST_SETTLE_H
+#define FENCEPOST_SETTLE_H
+
+#include "lane.h"
+
+typedef struct settling {
+  const fp_settle *settle;
+  int32_t *answers;
+} settling;
+int settle_many(txn *t, void *settling_argument, fp_error *err);
+
+typedef struct renewal {
+  int64_t id, token, lease_us;
+} renewal;
+int settle_renew(txn *t, int32_t count, const renewal *renewals, int32_t *answers, fp_error *err);
+
+typedef struct cancelling {
+  int32_t count;
+  const int64_t *ids;
+  int32_t *answers;
+} cancelling;
+int settle_cancel(txn *t, void *cancelling_argument, fp_error *err);
+
+/* What is known of a failure; at NULL: not said. */
+typedef struct failure {
+  span kind, code, text;
+} failure;
+
+/* The row `at` has just been taken out of the line (it stood there as *at says). Puts its outcome,
+** frees its key, lets its lane go on, counts. `state`: FP_DONE_LISTED means done, listed or kept
+** or neither as the queue says. */
+int settle_leave(txn *t, const place *at, int32_t state, const failure *why, span result,
+                 fp_error *err);
+/* Cancels what stands at *at. `free_key` false: the key has another owner already. */
+int settle_cancel_at(txn *t, const place *at, bool free_key, fp_error *err);
+
+#endif

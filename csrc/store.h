@@ -1,0 +1,42 @@
+/* A handle, and the two connections behind it: one that writes, one that only looks. */
+#ifndef FENCEPOST_STORE_H
+#define FENCEPOST_STORE_H
+
+#include "sys.h"
+#include "txn.h"
+
+struct fp_store {
+  fp_options options;  /* options.path is ours */
+  int64_t generation;  /* of the process that opened it: a forked child must not touch it */
+
+  sys_cond gate;       /* guards what follows, to the ruler */
+  int32_t users;       /* calls under way and open transactions */
+  bool closing, closed;
+  bool writing;        /* somebody has the turn */
+  pthread_t writer_thread;
+  int64_t writer_since_us;
+  char writer_what[32];
+  int32_t urgent;      /* who goes first: keepers that wait */
+  int64_t blocked_since_us; /* 0, or since when a turn was wanted in vain */
+  bool reading;        /* somebody has the reader */
+  fp_tx *open;         /* the caller's transaction, while one is open */
+  /* -------------------------------------------------- */
+
+  db writer;           /* of whoever has the turn, with all that follows */
+  store_clock clock;
+  places places;
+  bool guest;          /* the authorizer judges: the caller's own SQL is at work */
+  char denied[160];    /* what the authorizer did not allow */
+
+  db reader;           /* of whoever has `reading` */
+};
+
+struct fp_tx {
+  fp_store *store;
+  txn txn;
+  pthread_t owner;
+  bool dead;           /* rolled back by a failure: only fp_tx_end is left */
+  fp_guest *guests;    /* prepared in it, closed with it by guest_close_all */
+};
+
+#endif

@@ -1,0 +1,38 @@
+/* The operating system, as much of it as the core needs: a lock, a condition with a time-out, a
+** thread, three clocks, and the generation that a fork raises. */
+#ifndef FENCEPOST_SYS_H
+#define FENCEPOST_SYS_H
+
+#include <pthread.h>
+
+#include "base.h"
+
+typedef struct sys_cond {
+  pthread_mutex_t mutex;
+  pthread_cond_t changed;
+} sys_cond;
+
+int sys_cond_init(sys_cond *c); /* 0, or errno */
+void sys_cond_free(sys_cond *c);
+void sys_lock(sys_cond *c);
+void sys_unlock(sys_cond *c);
+void sys_wake_all(sys_cond *c);
+/* With the lock held: until somebody wakes, or `span_us` passed. May wake early, for no reason. */
+void sys_wait(sys_cond *c, int64_t span_us);
+
+void sys_sleep(int64_t span_us);
+
+int64_t sys_wall_us(void);  /* microseconds since 1970 UTC; steps when somebody sets it */
+int64_t sys_boot_us(void);  /* since boot, the time asleep included; never steps */
+int64_t sys_awake_us(void); /* since boot, the time asleep left out; never steps */
+
+/* A text that changes at each boot; NUL-terminated, at most 63 bytes. */
+void sys_boot_id(char text[64]);
+
+/* Raised in the child of every fork once sys_watch_forks was called. The only mutable global. */
+void sys_watch_forks(void);
+int64_t sys_generation(void);
+
+void sys_random(void *into, int bytes);
+
+#endif

@@ -1,0 +1,187 @@
+#include "txn.h"
+
+#include <string.h>
+
+#include "fault.h"
+
+enum { TIME_KEEP_US = 1000000 }; /* the last time given is at most this much behind in the file */
+
+static void start(txn *t, db *d, store_clock *clock, places *at) {
+  tally *counts = t->counts;
+  int room = t->count_room;
+  *t = (txn){.d = d, .clock = clock, .places = at, .troubled = -1, .progressed = -1};
+  t->counts = counts;
+  t->count_room = room;
+}
+
+int txn_begin(txn *t, db *d, store_clock *clock, places *at, int64_t waited_us, fp_error *err) {
+  start(t, d, clock, at);
+  assert(sqlite3_get_autocommit(d->handle));
+  stmt s = stmt_use(&d->sql, SQL_BEGIN);
+  int code = stmt_end(&s, err);
+  if (code == FP_OK) code = db_refresh(d, err);
+  if (code == FP_OK) t->now_us = time_turn(clock, &d->head, waited_us, &t->meta_moved);
+  if (code != FP_OK) txn_rollback(t);
+  return code;
+}
+
+int txn_look(txn *t, db *d, store_clock *clock, fp_error *err) {
+  start(t, d, clock, NULL);
+  stmt s = stmt_use(&d->sql, SQL_LOOK);
+  int code = stmt_end(&s, err);
+  if (code == FP_OK) code = db_refresh(d, err);
+  if (code == FP_OK) t->now_us = time_look(clock, &d->head);
+  if (code != FP_OK) txn_rollback(t);
+  return code;
+}
+
+int64_t txn_draw(txn *t, int64_t n) {
+  assert(n >= 0 && t->d->head.last <= COUNTER_MAX - n);
+  int64_t first = t->d->head.last + 1;
+  t->d->head.last += n;
+  t->drew = t->drew || n > 0;
+  return first;
+}
+
+void txn_count(txn *t, int64_t queue, int state, int64_t by) {
+  assert(state >= 0 && state < N_STATES);
+  if (by == 0) return;
+  for (int i = t->count_used - 1; i >= 0; i--) {
+    if (t->counts[i].queue == queue) {
+      t->counts[i].by[state] += by;
+      return;
+    }
+  }
+  if (t->count_used == t->count_room) {
+    int room = t->count_room == 0 ? SMALL(8, 1) : t->count_room * 2;
+    tally *counts = mem_resize(t->counts, room * (int64_t)sizeof(tally));
+    if (counts == NULL) {
+      t->failed = true;
+      return;
+    }
+    t->counts = counts;
+    t->count_room = room;
+  }
+  tally *c = &t->counts[t->count_used++];
+  *c = (tally){.queue = queue};
+  c->by[state] = by;
+}
+
+void txn_lease(txn *t, int64_t lease_us) {
+  if (t->clock->shortest_lease == 0 || lease_us < t->clock->shortest_lease) {
+    t->clock->shortest_lease = lease_us;
+  }
+  if (lease_us > t->d->head.longest_lease) {
+    t->d->head.longest_lease = lease_us;
+    t->meta_moved = true;
+  }
+}
+
+static int keep_meta(txn *t, fp_error *err) {
+  const head *h = &t->d->head;
+  stmt s = stmt_use(&t->d->sql, SQL_META_KEEP);
+  put_text(&s, "boot_id", (span){h->boot_id, (int64_t)strlen(h->boot_id)});
+  put_i64(&s, "clock_offset", h->offset);
+  put_i64(&s, "asleep", h->asleep);
+  put_i64(&s, "grace_until", h->grace_until);
+  put_i64(&s, "longest_lease", h->longest_lease);
+  return stmt_end(&s, err);
+}
+
+static int keep_head(txn *t, fp_error *err) {
+  assert(t->now_us >= t->d->head.time);
+  t->d->head.time = t->now_us;
+  stmt s = stmt_use(&t->d->sql, SQL_HEAD_KEEP);
+  put_i64(&s, "last", t->d->head.last);
+  put_i64(&s, "time", t->d->head.time);
+  return stmt_end(&s, err);
+}
+
+static int keep_count(txn *t, const tally *c, fp_error *err) {
+  static const char *const column[N_STATES] = {"pending", "waiting", "leased",   "done",
+                                               "dead",    "unknown", "cancelled"};
+  bool any = false;
+  for (int i = 0; i < N_STATES; i++) any = any || c->by[i] != 0;
+  if (!any) return FP_OK;
+  int changed;
+  stmt s = stmt_use(&t->d->sql, SQL_TALLY_ADD);
+  for (int i = 0; i < N_STATES; i++) put_i64(&s, column[i], c->by[i]);
+  put_i64(&s, "queue", c->queue);
+  int code = stmt_changes(&s, &changed, err);
+  if (code == FP_OK && changed != 1) {
+    code = err_set(err, FP_STORAGE, "fencepost_tally has no row for queue %lld",
+                   (long long)c->queue);
+  }
+  return code;
+}
+
+int txn_flush(txn *t, fp_error *err) {
+  if (t->failed) return err_memory(err);
+  int code = FP_OK;
+  bool late = t->count_used > 0 && t->now_us - t->d->head.time > TIME_KEEP_US;
+  if (t->drew || late) code = keep_head(t, err);
+  if (code == FP_OK && t->meta_moved) code = keep_meta(t, err);
+  for (int i = 0; code == FP_OK && i < t->count_used; i++) code = keep_count(t, &t->counts[i], err);
+  if (code != FP_OK) return code;
+  t->drew = false;
+  t->meta_moved = false;
+  t->count_used = 0;
+  return FP_OK;
+}
+
+static void release(txn *t) {
+  mem_free(t->counts);
+  t->counts = NULL;
+  t->count_used = t->count_room = 0;
+}
+
+int txn_commit(txn *t, fp_error *err) {
+  int code = txn_flush(t, err);
+  if (code == FP_OK) {
+    stmt s = stmt_use(&t->d->sql, SQL_COMMIT);
+    code = stmt_end(&s, err);
+  }
+  if (code != FP_OK) {
+    txn_rollback(t);
+    return code;
+  }
+  db_committed(t->d);
+  if (t->places != NULL) places_keep(t->places);
+  release(t);
+  return FP_OK;
+}
+
+void txn_rollback(txn *t) {
+  /* Straight to SQLite: the way back is no place for a fault of the test's own making, and where
+  ** SQLite has rolled back by itself there is nothing left to do. */
+  if (!sqlite3_get_autocommit(t->d->handle)) {
+    (void)sqlite3_exec(t->d->handle, "ROLLBACK", NULL, NULL, NULL);
+  }
+  db_forget(t->d);
+  if (t->places != NULL) places_undo(t->places);
+  release(t);
+}
+
+static bool any_row(txn *t, int id, int8_t *known) {
+  if (*known < 0) {
+    stmt s = stmt_use(&t->d->sql, id);
+    *known = stmt_row(&s) ? 1 : 0;
+    if (s.rc != SQLITE_ROW && s.rc != SQLITE_DONE) *known = 1; /* unsure: let the next one tell */
+    fp_error unused = {0};
+    (void)stmt_end(&s, &unused);
+  }
+  return *known == 1;
+}
+
+bool txn_troubled(txn *t) { return any_row(t, SQL_TROUBLE_ANY, &t->troubled); }
+bool txn_progressed(txn *t) { return any_row(t, SQL_PROGRESS_ANY, &t->progressed); }
+
+int txn_state_of(int64_t outcome_state) {
+  switch (outcome_state) {
+    case FP_DONE_UNLISTED:
+    case FP_DONE_LISTED: return N_DONE;
+    case FP_STATE_DEAD: return N_DEAD;
+    case FP_STATE_UNKNOWN: return N_UNKNOWN;
+    default: return N_CANCELLED;
+  }
+}

@@ -1,0 +1,56 @@
+/* One transaction: its moment, the numbers it draws, what it counted, and its end.
+**
+** A request gets a txn, reads and decides first, then writes. Any error after its first write
+** rolls the whole transaction back (group.c sees to it). */
+#ifndef FENCEPOST_TXN_H
+#define FENCEPOST_TXN_H
+
+#include "db.h"
+#include "place.h"
+
+/* The columns of tally, by the state they count. */
+enum { N_PENDING, N_WAITING, N_LEASED, N_DONE, N_DEAD, N_UNKNOWN, N_CANCELLED, N_STATES };
+
+typedef struct tally {
+  int64_t queue;
+  int64_t by[N_STATES];
+} tally;
+
+typedef struct txn {
+  db *d;
+  store_clock *clock;
+  places *places;   /* NULL in a reader */
+  int64_t now_us;   /* store time, read once */
+  bool drew;        /* the counter moved */
+  bool meta_moved;  /* meta must be written */
+  bool failed;      /* an allocation failed on the way: txn_flush tells */
+  int8_t troubled;  /* is there any row in `trouble`? -1: not looked yet */
+  int8_t progressed; /* in `progress`? the same */
+  tally *counts;
+  int count_used, count_room;
+} txn;
+
+/* BEGIN IMMEDIATE. FP_AGAIN: another process holds the lock. */
+int txn_begin(txn *t, db *d, store_clock *clock, places *at, int64_t waited_us, fp_error *err);
+/* BEGIN, for a reader: one snapshot. */
+int txn_look(txn *t, db *d, store_clock *clock, fp_error *err);
+/* The next `n` numbers of the file's counter; answers the first. */
+int64_t txn_draw(txn *t, int64_t n);
+void txn_count(txn *t, int64_t queue, int state, int64_t by);
+/* Remembers the longest lease, for the grace. */
+void txn_lease(txn *t, int64_t lease_us);
+/* The end of a request: counter and counts go to the file. */
+int txn_flush(txn *t, fp_error *err);
+/* Ends it. On an error everything is rolled back. */
+int txn_commit(txn *t, fp_error *err);
+void txn_rollback(txn *t);
+
+/* Is there any row in `trouble` (in `progress`)? Looked up once, so that a store without them pays
+** nothing per message. */
+bool txn_troubled(txn *t);
+bool txn_progressed(txn *t);
+
+/* The state column (N_…) that an outcome's state is counted in. */
+int txn_state_of(int64_t outcome_state);
+
+#endif
