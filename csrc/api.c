@@ -189,7 +189,8 @@ static int check_policy(const int64_t *f, fp_error *err) {
   };
   int code = FP_OK;
   for (int i = 0; code == FP_OK && i < FP_POLICY_FIELDS; i++) {
-    if (f[i] != INT64_MIN) code = check_between(limit[i].name, f[i], limit[i].low, limit[i].high, err);
+    if (f[i] == INT64_MIN) continue;
+    code = check_between(limit[i].name, f[i], limit[i].low, limit[i].high, err);
   }
   return code;
 }
@@ -244,7 +245,9 @@ int fp_kind(fp_store *store, fp_tx *tx, const char *name, int32_t name_bytes, in
   if (code != FP_OK) return code;
   code = check_name("the name", n.name, NAME_BYTES_MAX, err);
   if (code == FP_OK) code = group_look(store, tx, find_kind, &n, err);
-  if (code == FP_OK && *number == 0) code = group_run(store, tx, "naming a kind", make_kind, &n, err);
+  if (code == FP_OK && *number == 0) {
+    code = group_run(store, tx, "naming a kind", make_kind, &n, err);
+  }
   group_leave(store);
   return code;
 }

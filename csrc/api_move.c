@@ -68,18 +68,21 @@ int fp_enqueue(fp_store *store, fp_tx *tx, const fp_put *put, int64_t *ids,
 /* ---- settle and claim ---- */
 
 static int check_verdict(const fp_verdict *v, fp_error *err) {
-  int code = check_between("the verb", v->verb, FP_ACK, FP_RENEW, err);
-  int64_t least = v->verb == FP_RETRY ? -1 : 0;
-  if (code == FP_OK) code = check_between("delay (microseconds)", v->delay_us, least, SPAN_US_MAX, err);
-  if (code == FP_OK) code = check_between("the result's bytes", v->result_bytes, -1, BODY_BYTES_MAX, err);
-  if (code == FP_OK) {
-    code = check_between("the failure's kind (bytes)", v->kind_bytes, -1, FAILURE_WORD_BYTES_MAX, err);
-  }
-  if (code == FP_OK) {
-    code = check_between("the failure's code (bytes)", v->code_bytes, -1, FAILURE_WORD_BYTES_MAX, err);
-  }
-  if (code == FP_OK) {
-    code = check_between("the failure's text (bytes)", v->text_bytes, -1, FAILURE_TEXT_BYTES_MAX, err);
+  bool own = v->verb == FP_RETRY || v->verb == FP_RENEW; /* -1: as the queue says */
+  const struct {
+    const char *name;
+    int64_t value, low, high;
+  } limit[] = {
+      {"the verb", v->verb, FP_ACK, FP_RENEW},
+      {"delay (microseconds)", v->delay_us, own ? -1 : 0, SPAN_US_MAX},
+      {"the result's bytes", v->result_bytes, -1, BODY_BYTES_MAX},
+      {"the failure's kind (bytes)", v->kind_bytes, -1, FAILURE_WORD_BYTES_MAX},
+      {"the failure's code (bytes)", v->code_bytes, -1, FAILURE_WORD_BYTES_MAX},
+      {"the failure's text (bytes)", v->text_bytes, -1, FAILURE_TEXT_BYTES_MAX},
+  };
+  int code = FP_OK;
+  for (int i = 0; code == FP_OK && i < COUNT_OF(limit); i++) {
+    code = check_between(limit[i].name, limit[i].value, limit[i].low, limit[i].high, err);
   }
   return code;
 }

@@ -157,7 +157,8 @@ static int bury(txn *t, place *at, fp_error *err) {
   failure why = {.kind = LITERAL("worker_lost"),
                  .text = LITERAL("its worker was lost, and its attempts were used up")};
   if (!f.found) {
-    why = (failure){.kind = LITERAL("damaged"), .text = LITERAL("its message is missing in the file")};
+    why.kind = LITERAL("damaged");
+    why.text = LITERAL("its message is missing in the file");
   }
   at->kind = f.kind;
   at->life = (int32_t)f.life;

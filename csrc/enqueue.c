@@ -36,7 +36,9 @@ static item next_item(const txn *t, const fp_put *put, cursor *c) {
   m.lane = cut(&c->lane, put->lane_bytes, i);
   m.headers = cut(&c->headers, put->header_bytes, i);
   m.life = m.key.at == NULL ? FP_LIFE_NONE : put->lives != NULL ? put->lives[i] : put->life;
-  if (put->digests != NULL) m.digest = (span){put->digests + (int64_t)i * DIGEST_BYTES, DIGEST_BYTES};
+  if (put->digests != NULL) {
+    m.digest = (span){put->digests + (int64_t)i * DIGEST_BYTES, DIGEST_BYTES};
+  }
   m.priority = put->priorities != NULL ? put->priorities[i] : put->priority;
   int64_t when = put->delays_us != NULL ? put->delays_us[i] : put->delay_us;
   m.due = put->absolute ? time_of_wall(t->clock, t->now_us, when) : t->now_us + when;

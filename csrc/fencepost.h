@@ -82,7 +82,7 @@ enum {
   FP_LATER = 4,   /* snooze: gives the attempt back; bounded by max_age */
   FP_FAIL = 5,    /* dead letter */
   FP_CANCEL = 6,  /* ended as cancelled by its holder */
-  FP_RENEW = 7,   /* lease of `delay` from now, same token */
+  FP_RENEW = 7,   /* lease of `delay` from now (-1: the queue's own), same token */
 
   /* which attempts a claim hands out alone */
   FP_ALONE_LAPSED = 0, /* those whose last holder never answered */
@@ -199,8 +199,8 @@ typedef struct fp_take {
   int32_t limit;                  /* messages at the most */
   const int64_t *queues;          /* taken in rotation from `turn` on */
   int64_t lease_us;               /* 0: each queue's own */
-  int64_t bytes_max;              /* payload bytes at the most (one message always fits); 0: 64 MiB */
-  int64_t until_us;               /* wait for the first until this moment of store time; 0: do not */
+  int64_t bytes_max;              /* payload bytes at the most, but one message always; 0: 64 MiB */
+  int64_t until_us;               /* wait for the first until this store time; 0: do not */
   int32_t alone;                  /* FP_ALONE_… */
   int32_t turn;                   /* index of the queue to begin with */
 } fp_take;

@@ -83,7 +83,7 @@ static int begin(fp_store *store, const char *what, bool first, txn *t, fp_error
   if (code == FP_OK) store->blocked_since_us = 0;
   if (code == FP_AGAIN && store->blocked_since_us == 0) store->blocked_since_us = asked;
   sys_unlock(&store->gate);
-  if (code == FP_AGAIN) { /* SQLite's "database is locked" does not say by whom; we know this much */
+  if (code == FP_AGAIN) { /* SQLite's "database is locked" does not say by whom; we know more */
     (void)snprintf(err->message, sizeof err->message,
                    "the file is busy: another process holds its write lock");
   }

@@ -1,7 +1,7 @@
 /* Keys: who says a thing first owns the key; whoever says it again is answered with the first.
 **
 ** A lasting key (`key`) answers until retention removes it; a live one (`unique`) while its message
-** is in line. "Equal" is the digest of kind and body; where a row has none, the bodies themselves. */
+** is in line. "Equal" is the digest of kind and body; where a row has none, the bodies are. */
 #ifndef FENCEPOST_KEY_H
 #define FENCEPOST_KEY_H
 

@@ -8,7 +8,7 @@
 **   3. A forward step over a second, a suspend, or a wait for the lock over a third of the
 **      shortest lease opens a grace of the longest lease: in it, leased rows are not taken over,
 **      because their holders may have had no chance to renew. A wait for the lock opens none
-**      within one longest lease after the last one ended, or a crowded file would take over nothing.
+**      within one longest lease after the last one, or a crowded file would take over nothing.
 **   4. Set by hand, it is the hand's number, but never below the last given.
 */
 #ifndef FENCEPOST_STORETIME_H

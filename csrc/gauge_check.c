@@ -1,0 +1,385 @@
+/* The check: three streams in the order of ids (messages, outcomes, and the line sorted in memory)
+** meet, so that one pass shows who is missing where. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fault.h"
+#include "gauge.h"
+#include "line.h"
+
+/* A row of the line. */
+typedef struct stand {
+  int64_t id, turn;
+  int64_t stage;
+} stand;
+
+typedef struct queue_count {
+  int64_t queue, lane_width;
+  int64_t said[N_STATES], found[N_STATES];
+  char name[NAME_BYTES_MAX + 1];
+} queue_count;
+
+typedef struct lane_count {
+  int64_t number, out, waiting;
+} lane_count;
+
+/* What the two walks stand on; the spans are the statement's until its next row. */
+typedef struct message_row {
+  bool there;
+  int64_t id, queue, kind, priority, life;
+  span key, lane;
+} message_row;
+
+typedef struct outcome_row {
+  bool there;
+  int64_t id, queue, state;
+} outcome_row;
+
+typedef struct check {
+  txn *t;
+  pack *p;
+  stand *stands;
+  queue_count *queues;
+  lane_count *lanes;
+  int64_t stand_count, stand_room, queue_total, queue_room, lane_total, lane_room;
+  int64_t at;      /* the stand that the merge has come to */
+  int64_t highest; /* of all ids and tokens met */
+} check;
+
+__attribute__((format(printf, 2, 3))) static void say(check *c, const char *format, ...) {
+  char words[1400]; /* a key of its greatest length, and the sentence around it */
+  if (c->p->count > GAUGE_FINDINGS_MAX) return;
+  va_list arguments;
+  va_start(arguments, format);
+  (void)vsnprintf(words, sizeof words, format, arguments);
+  va_end(arguments);
+  if (c->p->count == GAUGE_FINDINGS_MAX) {
+    (void)snprintf(words, sizeof words, "There is more than these %d findings.",
+                   GAUGE_FINDINGS_MAX);
+  }
+  pack_part(c->p, (span){words, (int64_t)strlen(words)});
+  pack_row(c->p);
+}
+
+static void *room_for(void *list, int64_t used, int64_t *room, int64_t unit, fp_error *err) {
+  if (used < *room) return list;
+  int64_t wanted = *room == 0 ? SMALL(256, 1) : *room * 2;
+  void *more = mem_resize(list, wanted * unit);
+  if (more == NULL) {
+    (void)err_memory(err);
+  } else {
+    *room = wanted;
+  }
+  return more;
+}
+
+static void met(check *c, int64_t number) {
+  if (number > c->highest) c->highest = number;
+}
+
+/* ---- what is held in memory ---- */
+
+/* Ids come first in what is compared, so that this orders stands, queues and lanes alike. */
+static int by_first(const void *a, const void *b) {
+  int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+  return (left > right) - (left < right);
+}
+
+static int read_line(check *c, fp_error *err) {
+  stmt s = stmt_use(&c->t->d->sql, SQL_CHECK_DUE);
+  put_i64(&s, "turn", INT64_MIN);
+  while (err->code == FP_OK && stmt_row(&s)) {
+    stand at = {.turn = get_i64(&s, "turn"), .id = get_i64(&s, "id")};
+    met(c, get_i64(&s, "token"));
+    at.stage = get_i64(&s, "stage");
+    stand *list = room_for(c->stands, c->stand_count, &c->stand_room, (int64_t)sizeof at, err);
+    if (list == NULL) break;
+    c->stands = list;
+    c->stands[c->stand_count++] = at;
+  }
+  int code = stmt_end(&s, err);
+  if (c->stand_count > 0) qsort(c->stands, (size_t)c->stand_count, sizeof(stand), by_first);
+  return code != FP_OK ? code : err->code;
+}
+
+static int read_queues(check *c, fp_error *err) {
+  static const char *const column[N_STATES] = {"pending", "waiting", "leased",   "done",
+                                               "dead",    "unknown", "cancelled"};
+  stmt s = stmt_use(&c->t->d->sql, SQL_STATS);
+  put_i64(&s, "id", 0);
+  while (err->code == FP_OK && stmt_row(&s)) {
+    queue_count q = {.queue = get_i64(&s, "id")};
+    (void)get_i64(&s, "profile");
+    (void)get_i64(&s, "paused");
+    for (int i = 0; i < N_STATES; i++) q.said[i] = get_i64(&s, column[i]);
+    q.lane_width = get_i64(&s, "lane_width");
+    span name = get_text(&s, "name");
+    (void)snprintf(q.name, sizeof q.name, "%.*s", (int)name.bytes, name.at);
+    queue_count *list = room_for(c->queues, c->queue_total, &c->queue_room, (int64_t)sizeof q, err);
+    if (list == NULL) break;
+    c->queues = list;
+    c->queues[c->queue_total++] = q;
+  }
+  int code = stmt_end(&s, err);
+  return code != FP_OK ? code : err->code;
+}
+
+static queue_count *queue_of(check *c, int64_t queue) {
+  if (c->queue_total == 0) return NULL;
+  return bsearch(&queue, c->queues, (size_t)c->queue_total, sizeof(queue_count), by_first);
+}
+
+static int read_lanes(check *c, fp_error *err) {
+  stmt s = stmt_use(&c->t->d->sql, SQL_CHECK_LANE);
+  put_i64(&s, "queue", 0);
+  while (err->code == FP_OK && stmt_row(&s)) {
+    (void)get_i64(&s, "queue");
+    (void)get_text(&s, "name");
+    lane_count l = {.number = get_i64(&s, "number")};
+    lane_count *list = room_for(c->lanes, c->lane_total, &c->lane_room, (int64_t)sizeof l, err);
+    if (list == NULL) break;
+    c->lanes = list;
+    c->lanes[c->lane_total++] = l;
+  }
+  int code = stmt_end(&s, err);
+  if (c->lane_total > 0) qsort(c->lanes, (size_t)c->lane_total, sizeof(lane_count), by_first);
+  return code != FP_OK ? code : err->code;
+}
+
+static lane_count *lane_of(check *c, int64_t number) {
+  if (c->lane_total == 0) return NULL;
+  return bsearch(&number, c->lanes, (size_t)c->lane_total, sizeof(lane_count), by_first);
+}
+
+/* ---- the merge ---- */
+
+static void next_message(check *c, stmt *s, message_row *m) {
+  *m = (message_row){.there = stmt_row(s)};
+  if (!m->there) return;
+  m->id = get_i64(s, "id");
+  m->queue = get_i64(s, "queue");
+  m->kind = get_i64(s, "kind");
+  m->priority = get_i64(s, "priority");
+  m->life = get_i64(s, "life");
+  m->key = get_text(s, "key");
+  m->lane = get_text(s, "lane");
+  met(c, m->id);
+}
+
+static void next_outcome(check *c, stmt *s, outcome_row *o) {
+  *o = (outcome_row){.there = stmt_row(s)};
+  if (!o->there) return;
+  o->id = get_i64(s, "id");
+  o->queue = get_i64(s, "queue");
+  o->state = get_i64(s, "state");
+  met(c, o->id);
+  met(c, get_i64(s, "token"));
+}
+
+static int check_lane_of(check *c, const message_row *m, const stand *at, fp_error *err) {
+  lane_count *l = NULL;
+  if (m->lane.at != NULL) {
+    stmt s = stmt_use(&c->t->d->sql, SQL_LANE_GET);
+    put_i64(&s, "queue", m->queue);
+    put_text(&s, "name", m->lane);
+    if (stmt_row(&s)) l = lane_of(c, get_i64(&s, "number"));
+    int code = stmt_end(&s, err);
+    if (code != FP_OK) return code;
+    if (l == NULL) {
+      say(c, "The lane of message %lld, which is in line, has no row.", (long long)m->id);
+    }
+  }
+  if (at->turn < 0 && (l == NULL || l->number != -at->turn)) {
+    say(c, "Message %lld waits in a lane that is not its own.", (long long)m->id);
+  }
+  if (l != NULL && at->turn > 0) l->out++;
+  if (l != NULL && at->turn < 0) l->waiting++;
+  return FP_OK;
+}
+
+static int check_key_of(check *c, const message_row *m, fp_error *err) {
+  if (m->key.at == NULL || m->life == FP_LIFE_NONE) return FP_OK;
+  int64_t owner = 0;
+  stmt s = stmt_use(&c->t->d->sql, SQL_KEY_GET);
+  put_i64(&s, "queue", m->queue);
+  put_i64(&s, "kind", m->kind);
+  put_i64(&s, "life", m->life);
+  put_text(&s, "key", m->key);
+  if (stmt_row(&s)) owner = get_i64(&s, "id");
+  int code = stmt_end(&s, err);
+  if (code == FP_OK && owner != m->id) {
+    say(c, "Message %lld is in line, but its key '%.*s' is not its own.", (long long)m->id,
+        (int)m->key.bytes, m->key.at);
+  }
+  return code;
+}
+
+/* A message, and the row of the line that carries it. */
+static int check_in_line(check *c, const message_row *m, const stand *at, fp_error *err) {
+  queue_count *q = queue_of(c, m->queue);
+  if (q == NULL) {
+    say(c, "Message %lld is of queue %lld, which does not exist.", (long long)m->id,
+        (long long)m->queue);
+    return FP_OK;
+  }
+  q->found[at->turn < 0 ? N_WAITING : at->stage > 0 ? N_LEASED : N_PENDING]++;
+  if (at->turn >= 0 && at->turn != line_turn(m->queue, m->priority)) {
+    say(c, "Message %lld stands at another turn than its queue's and its priority's.",
+        (long long)m->id);
+  }
+  int code = check_lane_of(c, m, at, err);
+  if (code == FP_OK) code = check_key_of(c, m, err);
+  return code;
+}
+
+static void check_ended(check *c, const message_row *m, const outcome_row *o) {
+  queue_count *q = queue_of(c, o->queue);
+  if (m != NULL && m->queue != o->queue) {
+    say(c, "Message %lld ended in another queue than it was put into.", (long long)o->id);
+  }
+  if (q == NULL) {
+    say(c, "The outcome of message %lld is of queue %lld, which does not exist.", (long long)o->id,
+        (long long)o->queue);
+  } else {
+    q->found[txn_state_of(o->state)]++;
+  }
+}
+
+/* One id, wherever it was met. */
+static int check_one(check *c, int64_t id, const message_row *m, const outcome_row *o,
+                     fp_error *err) {
+  int code = FP_OK;
+  int64_t rows = 0;
+  while (c->at + rows < c->stand_count && c->stands[c->at + rows].id == id) rows++;
+  if (rows > 1) {
+    say(c, "Message %lld stands in line %lld times.", (long long)id, (long long)rows);
+  }
+  if (rows > 0 && o != NULL) {
+    say(c, "Message %lld has ended, and is in line, too.", (long long)id);
+  }
+  if (m == NULL && rows > 0) {
+    say(c, "Message %lld is in line, but is itself missing.", (long long)id);
+  }
+  if (m == NULL && o != NULL) {
+    say(c, "Message %lld has an outcome, but is itself missing.", (long long)id);
+  }
+  if (m != NULL && rows == 0 && o == NULL) {
+    say(c, "Message %lld is neither in line nor has it ended.", (long long)id);
+  }
+  for (; rows > 0 && code == FP_OK; rows--, c->at++) {
+    if (m != NULL) code = check_in_line(c, m, &c->stands[c->at], err);
+  }
+  if (o != NULL) check_ended(c, m, o);
+  return code;
+}
+
+static int merge(check *c, fp_error *err) {
+  message_row m;
+  outcome_row o;
+  int code = FP_OK;
+  stmt ms = stmt_use(&c->t->d->sql, SQL_CHECK_MESSAGE);
+  stmt os = stmt_use(&c->t->d->sql, SQL_CHECK_OUTCOME);
+  put_i64(&ms, "id", INT64_MIN);
+  put_i64(&os, "id", INT64_MIN);
+  next_message(c, &ms, &m);
+  next_outcome(c, &os, &o);
+  while (code == FP_OK && (m.there || o.there || c->at < c->stand_count)) {
+    int64_t id = INT64_MAX;
+    if (m.there) id = m.id;
+    if (o.there && o.id < id) id = o.id;
+    if (c->at < c->stand_count && c->stands[c->at].id < id) id = c->stands[c->at].id;
+    bool is_m = m.there && m.id == id, is_o = o.there && o.id == id;
+    code = check_one(c, id, is_m ? &m : NULL, is_o ? &o : NULL, err);
+    if (is_m) next_message(c, &ms, &m);
+    if (is_o) next_outcome(c, &os, &o);
+  }
+  int message_code = stmt_end(&ms, err), outcome_code = stmt_end(&os, err);
+  if (code == FP_OK) code = message_code != FP_OK ? message_code : outcome_code;
+  return code;
+}
+
+/* ---- what the file says of itself ---- */
+
+static void check_tally(check *c) {
+  static const char *const word[N_STATES] = {"pending", "waiting", "leased",   "done",
+                                             "dead",    "unknown", "cancelled"};
+  for (int64_t i = 0; i < c->queue_total; i++) {
+    const queue_count *q = &c->queues[i];
+    for (int n = 0; n < N_STATES; n++) {
+      if (q->said[n] == q->found[n]) continue;
+      say(c, "The tally of queue '%s' says %lld %s, but there are %lld.", q->name,
+          (long long)q->said[n], word[n], (long long)q->found[n]);
+    }
+  }
+  if (c->highest > c->t->d->head.last) {
+    say(c, "The counter stands at %lld, behind the number %lld that was given out.",
+        (long long)c->t->d->head.last, (long long)c->highest);
+  }
+}
+
+static int check_lanes(check *c, fp_error *err) {
+  stmt s = stmt_use(&c->t->d->sql, SQL_CHECK_LANE);
+  put_i64(&s, "queue", 0);
+  while (stmt_row(&s)) {
+    const queue_count *q = queue_of(c, get_i64(&s, "queue"));
+    span name = get_text(&s, "name");
+    const lane_count *l = lane_of(c, get_i64(&s, "number"));
+    int64_t out = get_i64(&s, "out"), held = get_i64(&s, "held");
+    if (q == NULL || l == NULL) {
+      say(c, "The lane '%.*s' is of a queue that does not exist.", (int)name.bytes, name.at);
+      continue;
+    }
+    if (l->out != out) {
+      say(c, "The lane '%.*s' of queue '%s' says %lld of it are in line, but there are %lld.",
+          (int)name.bytes, name.at, q->name, (long long)out, (long long)l->out);
+    }
+    if (l->waiting > 0 && !held && out < q->lane_width) {
+      say(c, "In the lane '%.*s' of queue '%s' %lld wait although a slot is free.",
+          (int)name.bytes, name.at, q->name, (long long)l->waiting);
+    }
+  }
+  return stmt_end(&s, err);
+}
+
+static int check_keys(check *c, fp_error *err) {
+  stmt s = stmt_use(&c->t->d->sql, SQL_CHECK_KEY);
+  put_i64(&s, "queue", 0);
+  while (stmt_row(&s)) {
+    (void)get_i64(&s, "queue");
+    span key = get_text(&s, "key");
+    int64_t id = get_i64(&s, "id");
+    if (get_null(&s)) {
+      say(c, "The key '%.*s' points to message %lld, which does not have it.", (int)key.bytes,
+          key.at, (long long)id);
+    }
+  }
+  return stmt_end(&s, err);
+}
+
+static int check_file(check *c, fp_error *err) {
+  stmt s = stmt_use(&c->t->d->sql, SQL_CHECK_FILE);
+  while (stmt_row(&s)) {
+    span words = get_text(&s, "integrity_check");
+    if (words.bytes == 2 && memcmp(words.at, "ok", 2) == 0) continue;
+    say(c, "SQLite's check of the file: %.*s", (int)words.bytes, words.at);
+  }
+  return stmt_end(&s, err);
+}
+
+int gauge_check(txn *t, bool full, pack *p, fp_error *err) {
+  check c = {.t = t, .p = p};
+  int code = read_queues(&c, err);
+  if (code == FP_OK) code = read_lanes(&c, err);
+  if (code == FP_OK) code = read_line(&c, err);
+  if (code == FP_OK) code = merge(&c, err);
+  if (code == FP_OK) check_tally(&c);
+  if (code == FP_OK) code = check_lanes(&c, err);
+  if (code == FP_OK) code = check_keys(&c, err);
+  if (code == FP_OK && full) code = check_file(&c, err);
+  mem_free(c.stands);
+  mem_free(c.queues);
+  mem_free(c.lanes);
+  return code;
+}
