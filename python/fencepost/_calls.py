@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
@@ -121,7 +122,7 @@ def _copied(rows: Any) -> Packed:
 
 
 def _pointer(tx: OpenTx | None) -> Any:
-    return ffi.NULL if tx is None else tx.pointer
+    return ffi.NULL if tx is None else tx.place[0]
 
 
 class Core:
@@ -294,10 +295,8 @@ class Core:
 
     # ---- what lives longer than a call
 
-    def begin(self, patience: float) -> OpenTx:
-        tx = ffi.new("fp_tx **")
-        checked(lib.fp_tx_begin, self._store, tx, patience=patience)
-        return OpenTx(self, tx[0])
+    def begin(self, tx: OpenTx, patience: float) -> None:
+        checked(lib.fp_tx_begin, self._store, tx.place, patience=patience)
 
     def keeper(self, beat_us: int) -> Keeper:
         keeper = ffi.new("fp_keeper **")
@@ -306,18 +305,28 @@ class Core:
 
 
 class OpenTx:
-    """One open transaction; its own thread only."""
+    """
+    The place of one open transaction; its own thread only.
 
-    __slots__ = ("_core", "pointer")
+    It is there before the transaction is, so that an interrupt just after `begin` loses nothing:
+    one that nobody ended is rolled back with its place.
+    """
 
-    def __init__(self, core: Core, pointer: Any) -> None:
+    __slots__ = ("_core", "place")
+
+    def __init__(self, core: Core) -> None:
         self._core = core  # the handle outlives what was begun on it
-        self.pointer = pointer
+        self.place: Any = ffi.new("fp_tx **")
 
     def end(self, *, commit: bool) -> None:
-        """Commit or roll back. The transaction is over whatever the answer."""
-        pointer, self.pointer = self.pointer, ffi.NULL
-        checked(lib.fp_tx_end, pointer, commit)
+        """Commit or roll back. The transaction is over whatever the answer; again: nothing."""
+        pointer, self.place[0] = self.place[0], ffi.NULL
+        if pointer:
+            checked(lib.fp_tx_end, pointer, commit)
+
+    def __del__(self) -> None:
+        with suppress(Exception):
+            self.end(commit=False)
 
 
 class Guest:
@@ -329,7 +338,7 @@ class Guest:
         self._tx = tx
         text = sql.encode()
         guest = ffi.new("fp_guest **")
-        checked(lib.fp_guest_open, tx.pointer, text, len(text), guest)
+        checked(lib.fp_guest_open, tx.place[0], text, len(text), guest)
         self._guest = guest[0]
 
     def __enter__(self) -> Self:

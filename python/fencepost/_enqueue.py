@@ -151,6 +151,8 @@ def send(
     Enqueue in one commit. Waits up to `wait_us` for room in a full queue, except in a caller's
     transaction, where nobody could make room: `QueueFull`, `Conflict`.
     """
+    if not put.bodies:
+        return []
     core = file.core
     put.queue = file.queue(declaration, tx)
     put.kind = file.kind(kind, tx)

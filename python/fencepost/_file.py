@@ -9,7 +9,8 @@ transaction is remembered, because that one may still roll back.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from fencepost import _pack
 from fencepost._calls import Core, OpenTx
@@ -29,7 +30,7 @@ class File:
         self.path = path
         self.codec = codec
         self.by_hand = by_hand
-        self.held: object = None  # the open Transaction
+        self.held: Callable[[], Any] | None = None  # the open Transaction, by weak reference
         self._declared: dict[Declaration, int] = {}
         self._kinds: dict[str, int] = {}
         self._names: dict[int, str] = {}  # of queues

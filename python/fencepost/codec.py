@@ -97,9 +97,6 @@ class JsonCodec:
             )
 
 
-JSON = JsonCodec()
-
-
 def check_type(codec: Codec, type: Any) -> None:
     """At declaration: `InvalidArgument` for a type that the built-in codec could not decode."""
     if isinstance(codec, JsonCodec):
@@ -161,3 +158,6 @@ def _foreign(info: Any, seen: set[int]) -> Iterator[Any]:
             part = getattr(info, name)
             if isinstance(part, (tuple, msgspec.inspect.Type)):
                 yield from _foreign(part, seen)
+
+
+JSON = JsonCodec()

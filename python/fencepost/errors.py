@@ -81,9 +81,11 @@ class StorageError(Error):
         self.sqlite_code = sqlite_code
 
     def __str__(self) -> str:
-        code = None if self.sqlite_code is None else f"sqlite {self.sqlite_code}"
-        where = ", ".join(part for part in (self.statement, code) if part)
-        return f"{super().__str__()} [{where}]" if where else super().__str__()
+        words = super().__str__()
+        if self.statement is None:  # the caller's own SQL, which is in the words already
+            return words
+        code = "" if self.sqlite_code is None else f", sqlite {self.sqlite_code}"
+        return f"{words} [{self.statement}{code}]"
 
 
 class NewerSchema(StorageError):

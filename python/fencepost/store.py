@@ -85,7 +85,6 @@ class Store(AbstractContextManager["Store"]):
         Waits up to `timeout` seconds for its turn: `Busy` names the holder. One that is held for
         longer than that is logged. It belongs to the thread and task that began it.
         """
-        unwrap(self._file, None)
         return transaction(self._file, timeout)
 
     # ---- looking ---------------------------------------------------------------------------------
@@ -282,7 +281,7 @@ def open(  # noqa: A001 - like the builtin, it is called by its module's name or
 
     Raises `StorageError`, `NewerSchema`, `InvalidArgument` for what cannot be trusted as a store.
     """
-    return _opened(
+    return opened(
         path,
         create=create,
         wal=wal,
@@ -294,7 +293,7 @@ def open(  # noqa: A001 - like the builtin, it is called by its module's name or
     )
 
 
-def _opened(
+def opened(
     path: StrPath,
     *,
     create: bool = True,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -49,13 +50,14 @@ class Transaction:
     Used by another thread or task, or after its end: `InvalidArgument`.
     """
 
-    def __init__(self, file: File, patience_us: int) -> None:
+    def __init__(self, file: File, timeout_us: int) -> None:
         self._file = file
         self._owner = _owner()
-        self._patience = patience_us / SECOND
-        self._open: OpenTx | None = file.core.begin(self._patience)
+        self._timeout = timeout_us / SECOND
+        self._open: OpenTx | None = OpenTx(file.core)
+        file.core.begin(self._open, self._timeout)
         self._began = monotonic()
-        file.held = self
+        file.held = weakref.ref(self)  # one that an interrupt tore off must be free to go
 
     def execute(self, sql: str, params: Params = (), /) -> Rows:
         """
@@ -100,12 +102,12 @@ class Transaction:
             tx.end(commit=commit)
         finally:
             held = monotonic() - self._began
-            if held > self._patience:
+            if held > self._timeout:
                 log.warning(
-                    "%s held a transaction for %.1f s; others wait %g s for their turn",
+                    "%s held a transaction for %.1f s, longer than its time-out of %g s",
                     _spoken(self._owner),
                     held,
-                    self._patience,
+                    self._timeout,
                 )
 
 
@@ -115,14 +117,16 @@ Tx: TypeAlias = Transaction
 @contextmanager
 def transaction(file: File, timeout: Span) -> Iterator[Transaction]:
     """Commits when the block ends, rolls back when it raises."""
-    tx = Transaction(file, span_us(timeout, "timeout"))
+    unwrap(file, None)
+    timeout_us = span_us(timeout, "timeout")
+    tx = Transaction(file, timeout_us)
     try:
         yield tx
+        tx._end(commit=True)
     except BaseException:
         with suppress(Error):  # the reason for the rollback must not be covered by its failure
             tx._end(commit=False)
         raise
-    tx._end(commit=True)
 
 
 def unwrap(file: File, tx: Tx | None) -> OpenTx | None:
@@ -132,8 +136,8 @@ def unwrap(file: File, tx: Tx | None) -> OpenTx | None:
     or be answered without his own writes.
     """
     if tx is None:
-        held = file.held
-        if isinstance(held, Transaction) and held._owner == _owner():
+        held = None if file.held is None else file.held()
+        if held is not None and held._owner == _owner():
             raise InvalidArgument(
                 f"{_spoken(held._owner)} has a transaction of this store open: pass it as tx=, or"
                 " end it first"

@@ -1,0 +1,104 @@
+"""
+The hostile core wherever it was built, and what nearly every test needs.
+
+Nothing here opens a store's file with another SQLite in this process: the file is looked at by
+another one.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+
+def hostile_core_is_built() -> bool:
+    """Whether `fencepost._core_test` is there; asked without importing fencepost."""
+    package = importlib.util.find_spec("fencepost")
+    folders = package.submodule_search_locations if package else None
+    return any(
+        (Path(folder) / f"_core_test{suffix}").exists()
+        for folder in folders or ()
+        for suffix in EXTENSION_SUFFIXES
+    )
+
+
+if "fencepost" not in sys.modules and hostile_core_is_built():
+    os.environ.setdefault("FENCEPOST_TEST_CORE", "1")
+
+if TYPE_CHECKING:
+    from fencepost import Store
+    from fencepost.testing import Clock
+
+START = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
+
+DUMP = """
+import sqlite3, sys
+connection = sqlite3.connect(f"file:{sys.argv[1]}?mode=ro", uri=True)
+sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
+print(*connection.iterdump(), sep="\\n")
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "app.db"
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """Stands at noon of the first of March 2026 until a test turns it."""
+    from fencepost.testing import Clock
+
+    return Clock(START)
+
+
+@pytest.fixture
+def store(path: Path, clock: Clock) -> Iterator[Store]:
+    with clock.open(path) as store:
+        yield store
+
+
+@pytest.fixture
+def dump() -> Callable[[Path], str]:
+    """The whole file as SQL, read by another process."""
+
+    def read(path: Path) -> str:
+        command = [sys.executable, "-c", DUMP, str(path)]
+        return subprocess.run(command, check=True, capture_output=True, encoding="utf-8").stdout
+
+    return read
+
+
+@pytest.fixture
+def foreign(path: Path) -> Callable[[str], str]:
+    """Runs SQL on the file with another SQLite, in another process."""
+    program = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).executescript(sys.argv[2]).close()"
+
+    def run(sql: str) -> str:
+        command = [sys.executable, "-c", program, str(path), sql]
+        return subprocess.run(command, check=True, capture_output=True, encoding="utf-8").stdout
+
+    return run
+
+
+@pytest.fixture
+def elsewhere(path: Path) -> Callable[[str], str]:
+    """Runs Python in another process; it finds `path`, and fencepost imported."""
+
+    def run(program: str) -> str:
+        lines = f"import fencepost\npath = {str(path)!r}\n{program}"
+        command = [sys.executable, "-W", "error", "-c", lines]
+        done = subprocess.run(command, check=False, capture_output=True, encoding="utf-8")
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run

@@ -1,0 +1,114 @@
+"""Opening: what is made, what is welcome, what is refused and left as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import fencepost
+from fencepost import (
+    InvalidArgument,
+    NewerSchema,
+    StorageError,
+)
+
+
+def test_opening_makes_the_file_and_its_folders(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / "app.db"
+    with fencepost.open(path) as store:
+        assert store.path == str(path)
+        store.queue("q").enqueue(1)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_what_is_not_there_is_not_made_unless_asked(tmp_path: Path) -> None:
+    with pytest.raises(StorageError) as caught:
+        fencepost.open(tmp_path / "none.db", create=False)
+    assert "unable to open database file" in str(caught.value)
+    assert "sqlite 14]" in str(caught.value)
+    assert caught.value.sqlite_code == 14
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_acknowledged_is_there_again(path: Path) -> None:
+    with fencepost.open(path) as store:
+        store.queue("q", str).enqueue("kept")
+    with fencepost.open(path) as store:
+        assert [c.payload for c in store.queue("q", str).claim()] == ["kept"]
+
+
+@pytest.mark.parametrize("path", ["", ":memory:", "a\0b", b"a\0b"])
+def test_paths_that_name_no_file_of_ones_own_are_refused(path: str) -> None:
+    with pytest.raises(InvalidArgument):
+        fencepost.open(path)
+
+
+def test_a_second_hard_link_is_refused(path: Path, tmp_path: Path) -> None:
+    fencepost.open(path).close()
+    (tmp_path / "twin.db").hardlink_to(path)
+    with pytest.raises((InvalidArgument, StorageError), match="link"):
+        fencepost.open(path)
+
+
+def test_garbage_is_told_and_left_alone(path: Path) -> None:
+    path.write_bytes(b"this is no database, and longer than a header of one" * 100)
+    before = path.read_bytes()
+    with pytest.raises(StorageError, match="not a database"):
+        fencepost.open(path)
+    assert path.read_bytes() == before
+
+
+def test_an_applications_own_database_is_welcome(path: Path, foreign: Callable[[str], str]) -> None:
+    """It has to be asked for the change to WAL; its tables, versions and rows stay its own."""
+    foreign("PRAGMA user_version = 7; PRAGMA application_id = 9; CREATE TABLE t (a);")
+    foreign("INSERT INTO t VALUES (1);")
+    with pytest.raises(InvalidArgument, match="wal=True"):
+        fencepost.open(path)
+    with fencepost.open(path, wal=True) as store, store.transaction() as tx:
+        assert tx.execute("SELECT a FROM t") == [(1,)]
+        assert tx.execute("PRAGMA user_version") == [(7,)]
+        assert tx.execute("PRAGMA application_id") == [(9,)]
+    fencepost.open(path).close()
+
+
+def test_a_newer_schema_is_refused_and_left_alone(
+    path: Path, foreign: Callable[[str], str], dump: Callable[[Path], str]
+) -> None:
+    fencepost.open(path).close()
+    foreign("UPDATE fencepost_meta SET version = 1000000;")
+    before = dump(path)
+    with pytest.raises(NewerSchema):
+        fencepost.open(path)
+    assert dump(path) == before
+
+
+def test_an_open_store_notices_a_newer_schema(path: Path, foreign: Callable[[str], str]) -> None:
+    with fencepost.open(path) as store:
+        store.queue("q").enqueue(1)
+        foreign("UPDATE fencepost_meta SET version = 1000000;")
+        with pytest.raises(NewerSchema):
+            store.queue("q").enqueue(2)
+        with pytest.raises(NewerSchema):
+            store.stats()
+
+
+def test_foreign_keys_are_enforced_where_asked_for(tmp_path: Path) -> None:
+    for enforced in (False, True):
+        path = tmp_path / f"{enforced}.db"
+        with fencepost.open(path, foreign_keys=enforced) as store, store.transaction() as tx:
+            tx.execute("CREATE TABLE a (id INTEGER PRIMARY KEY)")
+            tx.execute("CREATE TABLE b (a REFERENCES a (id))")
+            if enforced:
+                with pytest.raises(StorageError, match="FOREIGN KEY constraint failed"):
+                    tx.execute("INSERT INTO b VALUES (7)")
+            else:
+                tx.execute("INSERT INTO b VALUES (7)")
+
+
+def test_durability_is_one_of_two_words(path: Path) -> None:
+    with pytest.raises(InvalidArgument, match='"full" or "normal"'):
+        fencepost.open(path, durability="off")  # type: ignore[arg-type]
+    fencepost.open(path, durability="normal").close()
