@@ -10,8 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fencepost._calls import SQLITE_VERSION as sqlite_version  # noqa: N811 - its public name
+from fencepost.app import App
 from fencepost.claims import Batch, Claim
 from fencepost.codec import Codec
+from fencepost.context import Context
 from fencepost.errors import (
     Busy,
     Cancelled,
@@ -31,6 +33,7 @@ from fencepost.errors import (
     RetryLater,
     StorageError,
 )
+from fencepost.jobs import Call, Handle, Job, JobPolicy, Status
 from fencepost.queues import Queue
 from fencepost.store import Store, open  # noqa: A004 - called as fencepost.open
 from fencepost.transactions import Rows, Transaction, Tx
@@ -49,25 +52,32 @@ from fencepost.values import (
     State,
     StrPath,
 )
+from fencepost.worker import Worker
 
 __all__ = [
+    "App",
     "Backoff",
     "Batch",
     "Busy",
+    "Call",
     "Cancelled",
     "Claim",
     "Closed",
     "Codec",
     "Conflict",
     "Content",
+    "Context",
     "DeliveryUnknown",
     "Enqueued",
     "Error",
     "Failure",
     "ForkedHandle",
     "Gone",
+    "Handle",
     "InvalidArgument",
+    "Job",
     "JobFailed",
+    "JobPolicy",
     "LeaseLost",
     "Message",
     "NewerSchema",
@@ -84,11 +94,13 @@ __all__ = [
     "Rows",
     "Span",
     "State",
+    "Status",
     "StorageError",
     "Store",
     "StrPath",
     "Transaction",
     "Tx",
+    "Worker",
     "__version__",
     "open",
     "sqlite_version",

@@ -1,0 +1,142 @@
+"""What a worker's loop says to the core: verdicts in, claims out, and small notes in between."""
+
+from __future__ import annotations
+
+import logging
+from array import array
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from fencepost import _pack, _points
+from fencepost._calls import FP
+from fencepost._file import File
+from fencepost._pack import Take, Verdict
+from fencepost._verdicts import failed
+from fencepost.claims import Claim, claims_of
+from fencepost.errors import Busy, InvalidArgument
+from fencepost.policies import Declaration
+from fencepost.queues import Queue
+
+__all__ = ["Desk"]
+
+VERDICTS_MAX: Final = 10_000  # of one commit, far below what the core takes
+RETAIN_ROWS: Final = 500  # of one slice
+
+log: Final = logging.getLogger("fencepost.worker")
+
+
+class Desk:
+    """
+    Verdicts wait here until the loop's next exchange, and stay here if that one fails.
+
+    Saying a verdict twice is safe: the core answers that it is settled already.
+    """
+
+    def __init__(self, file: File, queues: Mapping[int, Queue[Any]]) -> None:
+        self._file = file
+        self._core = file.core
+        self._queues = queues
+        self._waiting: list[tuple[str, Verdict]] = []
+        self._notes: dict[int, bytes] = {}
+
+    def __bool__(self) -> bool:
+        """Whether anything waits to be settled."""
+        return bool(self._waiting)
+
+    def add(self, name: str, verdicts: Iterable[Verdict]) -> None:
+        """Verdicts on messages for `name`, a job or a queue."""
+        self._waiting += [(name, verdict) for verdict in verdicts]
+
+    # ---- settling and claiming -------------------------------------------------------------------
+
+    def exchange(self, take: Take | None) -> list[Claim[Any]]:
+        """Settle what waits and claim, in one commit; None: only settle. Raises as the core."""
+        handed_in = self._waiting[:VERDICTS_MAX]
+        verdicts = [verdict for _, verdict in handed_in]
+        try:
+            if take is not None:
+                settle = _settle(verdicts) if verdicts else None
+                answers, claims = self._core.step(settle, take)
+            elif verdicts:
+                answers, claims = self._core.settle(None, _settle(verdicts)), None
+            else:
+                return []
+        except InvalidArgument:
+            if not verdicts:
+                raise
+            self._settle_singly()
+            return []
+        self._waiting = self._waiting[len(handed_in) :]
+        self._answered(handed_in, answers)
+        return [] if claims is None else claims_of(self._file, self._queues, claims)
+
+    def _settle_singly(self) -> None:
+        """One of them is refused, a result that is too long for example: only that one may fail."""
+        waiting, self._waiting = self._waiting, []
+        while waiting:
+            name, verdict = waiting[0]
+            try:
+                answers = self._core.settle(None, [verdict])
+            except InvalidArgument as error:
+                log.warning("%s %d: its result was refused: %s", name, verdict.id, error)
+                key = (verdict.id, verdict.token)
+                try:
+                    answers = self._core.settle(
+                        None, [failed(key, "unencodable", None, str(error))]
+                    )
+                except InvalidArgument:  # it is the claim that is refused: nothing can be said
+                    answers = [FP.LOST]
+            except BaseException:
+                self._waiting = waiting + self._waiting
+                raise
+            self._answered([waiting.pop(0)], answers)
+
+    def _answered(self, handed_in: list[tuple[str, Verdict]], answers: list[int]) -> None:
+        for (name, verdict), answer in zip(handed_in, answers, strict=True):
+            self._notes.pop(verdict.id, None)
+            if answer == FP.LOST and verdict.verb == FP.ACK:
+                log.warning("%s %d: its lease was lost, its result is dropped", name, verdict.id)
+            elif answer == FP.DEAD:
+                log.error("%s %d is dead: its attempts or its age are used up", name, verdict.id)
+            _points.at("committed", name)
+
+    # ---- small notes -----------------------------------------------------------------------------
+
+    def note(self, id: int, progress: bytes) -> None:
+        """How far the handler of a message is. The newest wins."""
+        self._notes[id] = progress
+
+    def write_notes(self) -> None:
+        """All that were noted, in one commit; or none of them if it is not our turn just now."""
+        if not self._notes:
+            return
+        notes, self._notes = self._notes, {}
+        try:
+            tx = self._core.begin(0)
+        except Busy:
+            self._notes = notes
+            return
+        try:
+            for id_, value in notes.items():
+                self._core.progress(tx, id_, value)
+        except BaseException:
+            tx.end(commit=False)
+            raise
+        tx.end(commit=True)
+
+    def hold(self, declaration: Declaration, delay_us: int) -> None:
+        """Nobody is handed anything from this queue for so long."""
+        until = {"held_until_us": self._core.now() + delay_us}
+        name = declaration.name.encode()
+        self._core.queue_define(None, name, declaration.profile, until)
+
+    def retain(self) -> bool:
+        """One slice of what the queues' retention lets go; whether there is more."""
+        return self._core.retain(RETAIN_ROWS)[1]
+
+
+def _settle(verdicts: list[Verdict]) -> array[int] | list[Verdict]:
+    """As the core takes it: plain acks have a shorter form."""
+    if all(verdict.verb == FP.ACK and verdict.result is None for verdict in verdicts):
+        return _pack.pairs((verdict.id, verdict.token) for verdict in verdicts)
+    return verdicts

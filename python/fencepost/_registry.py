@@ -1,0 +1,64 @@
+"""What an App declares, as a worker reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, TypeAlias
+
+from fencepost.codec import Codec
+from fencepost.context import Context
+from fencepost.errors import InvalidArgument
+from fencepost.jobs import Job
+from fencepost.queues import Queue
+
+__all__ = ["Around", "Registry"]
+
+Around: TypeAlias = Callable[[Context], AbstractContextManager[object]]
+
+
+class Registry:
+    """Jobs by all their names, queues by theirs, and what is entered around each job."""
+
+    def __init__(self, codec: Codec) -> None:
+        self.codec = codec
+        self.arounds: list[Around] = []
+        self._jobs: dict[str, Job[..., Any]] = {}
+        self._queues: dict[str, Queue[Any]] = {}
+
+    def add_job(self, job: Job[..., Any]) -> None:
+        """`InvalidArgument` if one of its names is taken, or its queue holds plain messages."""
+        for name in (job.name, *job._aliases):
+            if name in self._jobs:
+                raise InvalidArgument(f"there is a job {name} already: a name is unique in an App")
+        if job._queue in self._queues:
+            raise InvalidArgument(f"queue {job._queue} holds plain messages: jobs need another one")
+        self._jobs.update((name, job) for name in (job.name, *job._aliases))
+
+    def add_queue(self, queue: Queue[Any]) -> None:
+        """`InvalidArgument` if its name is taken."""
+        if queue.name in self._queues:
+            raise InvalidArgument(f"queue {queue.name} is declared already")
+        if queue.name in self.job_queues():
+            raise InvalidArgument(f"queue {queue.name} holds jobs: plain messages need another one")
+        self._queues[queue.name] = queue
+
+    def job(self, name: str) -> Job[..., Any] | None:
+        """The job of this name, present or former."""
+        return self._jobs.get(name)
+
+    def job_queues(self) -> dict[str, list[Job[..., Any]]]:
+        """The queues that jobs are declared for, with their jobs."""
+        found: dict[str, list[Job[..., Any]]] = {}
+        for name, job in self._jobs.items():
+            if name == job.name:
+                found.setdefault(job._queue, []).append(job)
+        return found
+
+    def handled_queues(self) -> dict[str, Queue[Any]]:
+        """The queues of plain messages that have a handler."""
+        return {name: queue for name, queue in self._queues.items() if queue._handler is not None}
+
+    def names(self) -> set[str]:
+        """All that a worker could be asked to work on."""
+        return self.job_queues().keys() | self._queues.keys()

@@ -1,0 +1,62 @@
+"""Which queues of a file a worker works on, by their numbers."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
+from fencepost._file import File
+from fencepost._registry import Registry
+from fencepost.errors import InvalidArgument
+from fencepost.jobs import job_queue
+from fencepost.policies import Declaration
+from fencepost.queues import Queue
+
+__all__ = ["Route", "chosen", "routes"]
+
+
+class Route(NamedTuple):
+    """One queue. `handler`: it holds plain messages for a handler; else it holds jobs."""
+
+    number: int
+    queue: Queue[Any]
+    declaration: Declaration
+    lease_us: int
+    handler: bool
+    coroutine: bool  # whatever it holds is run on the event loop
+
+
+def chosen(registry: Registry, wanted: Collection[str] | None) -> set[str]:
+    """The names of the queues to work on; None: all that are declared with something to run."""
+    names = set(registry.job_queues()) | set(registry.handled_queues())
+    if wanted is not None:
+        for name in wanted:
+            if name not in names:
+                raise InvalidArgument(f"queue {name!r} has neither jobs nor a handler in this App")
+        names &= set(wanted)
+    if not names:
+        raise InvalidArgument("nothing to work on: this App has no job and no queue with a handler")
+    return names
+
+
+def routes(file: File, registry: Registry, names: Collection[str]) -> list[Route]:
+    """The same in this file, where they are made if they are missing."""
+    found: list[Route] = []
+    for name, jobs in registry.job_queues().items():
+        if name in names:
+            declaration = job_queue(name)
+            coroutine = all(job._coroutine for job in jobs)
+            found.append(_route(file, Queue(declaration, Any, bound=file), declaration, coroutine))
+    for name, queue in registry.handled_queues().items():
+        if name in names:
+            coroutine = inspect.iscoroutinefunction(queue._handler)
+            route = _route(file, queue, queue._declaration, coroutine)
+            found.append(route._replace(handler=True))
+    return found
+
+
+def _route(file: File, queue: Queue[Any], declaration: Declaration, coroutine: bool) -> Route:
+    number = file.queue(declaration, None)
+    policy = file.core.queue_find(None, declaration.name.encode())[1]
+    return Route(number, queue, declaration, policy["lease_us"], False, coroutine)

@@ -1,0 +1,171 @@
+"""
+One call of one handler under way, from its claim to what is to be said about it.
+
+A run happens in the handler's own thread or task and ends with verdicts, which the worker's loop
+settles with its next claim. A handler that began a transaction is settled inside it, and nothing is
+left to say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from time import monotonic
+from typing import Any, Final, Protocol
+
+from fencepost._calls import FP, Keeper
+from fencepost._pack import Verdict
+from fencepost._registry import Registry
+from fencepost._verdicts import released, retry
+from fencepost.claims import Claim
+from fencepost.errors import Cancelled, Error, InvalidArgument, LeaseLost, RetryLater
+from fencepost.spans import SECOND, span_us
+from fencepost.store import Store
+from fencepost.transactions import Transaction, Tx, unwrap
+
+__all__ = ["LOST", "STOPPING", "TIMED_OUT", "Host", "Run", "log_raised"]
+
+log: Final = logging.getLogger("fencepost.worker")
+
+LOST: Final = "the lease was lost"
+STOPPING: Final = "the worker is stopping"
+TIMED_OUT: Final = "the time-out is over"
+
+
+class Host(Protocol):
+    """What a run asks of the loop that started it."""
+
+    store: Store
+    keeper: Keeper
+    registry: Registry
+
+
+class Run:
+    """The claims that one call is for, why it should stop, and what it ended with."""
+
+    def __init__(
+        self,
+        host: Host,
+        name: str,
+        claims: Sequence[Claim[Any]],
+        *,
+        coroutine: bool,
+        timeout_us: int | None = None,
+    ) -> None:
+        self.name = name
+        self.claims = claims
+        self.coroutine = coroutine
+        self.timeout_us = timeout_us
+        self.store = host.store
+        self.deadline = None if timeout_us is None else monotonic() + timeout_us / SECOND
+        self.verdicts: list[Verdict] = []
+        self.hold_us: int | None = None  # how long nobody is to be handed anything from this queue
+        self.entered = False  # a coroutine can be cancelled before its first step
+        self.abandoned = False  # the loop has settled it: what the handler says comes too late
+        self.cancel: Callable[[], None] | None = None  # of a coroutine
+        self._why: str | None = None
+        self._keeper = host.keeper
+        self._registry = host.registry
+        self._file = host.store._file
+
+    # ---- for the loop ----------------------------------------------------------------------------
+
+    def call(self) -> None:
+        """Run a plain handler, in this thread. Leaves `verdicts`."""
+        raise NotImplementedError
+
+    async def await_(self) -> None:
+        """Run a coroutine, in this task. Leaves `verdicts`."""
+        raise NotImplementedError
+
+    def stop(self, why: str) -> None:
+        """Ask the handler to stop; a coroutine is cancelled."""
+        self._why = self._why or why
+        if self.cancel is not None:
+            self.cancel()
+
+    def give_up(self) -> list[Verdict]:
+        """What is to be said about the claims of a handler that does not answer."""
+        return [verdict for claim in self.claims for verdict in self._stopped(claim)]
+
+    def take_progress(self) -> bytes | None:
+        """What the handler said last about how far it is; None: nothing new."""
+        return None
+
+    # ---- for contexts and batches ----------------------------------------------------------------
+
+    def why(self) -> str | None:
+        """Why the handler should stop, if it should."""
+        if self._why is None:
+            if self.deadline is not None and monotonic() >= self.deadline:
+                self._why = TIMED_OUT
+            elif any(self._keeper.lost(*claim._key) for claim in self._unsettled()):
+                self._why = LOST
+        return self._why
+
+    def begin(self) -> Transaction:
+        unwrap(self._file, None)
+        return Transaction(self._file, round(self._file.core.patience * SECOND))
+
+    def settle(self, verdicts: Sequence[Verdict], tx: Tx) -> None:
+        """Inside `tx`. `LeaseLost` if any was lost: `tx` must not be committed then."""
+        answers = self._file.core.settle(unwrap(self._file, tx), verdicts)
+        if FP.LOST in answers:
+            self._why = self._why or LOST
+            raise LeaseLost(LOST)
+
+    def encode(self, value: object, /) -> bytes:
+        return self._registry.codec.encode(value)
+
+    # ---- for jobs and batches --------------------------------------------------------------------
+
+    def _unsettled(self) -> Sequence[Claim[Any]]:
+        """The claims that the handler has not settled itself."""
+        return self.claims
+
+    def _backoff_us(self, claim: Claim[Any]) -> int:
+        """Until the next attempt, if this one fails."""
+        raise NotImplementedError
+
+    def _refused(self) -> str | None:
+        """Why a result comes too late. A worker that stops takes it as long as it is there."""
+        why = self.why()
+        return None if why == STOPPING else why
+
+    def _told(self, error: BaseException) -> bool:
+        """Whether it was raised because the handler was told to stop."""
+        if not isinstance(error, (Cancelled, LeaseLost, asyncio.CancelledError)):
+            return False
+        return self.why() is not None
+
+    def _stopped(self, claim: Claim[Any]) -> list[Verdict]:
+        """What is to be said about a message whose handler stopped because it was told to."""
+        if self._why == STOPPING:
+            return [released(claim._key)]
+        if self._why == TIMED_OUT:
+            span = (self.timeout_us or 0) / SECOND
+            text = f"ran for longer than {span:g} s"
+            return [retry(claim._key, self._backoff_us(claim), "timeout", None, text)]
+        return []
+
+    def _note_hold(self, error: BaseException) -> None:
+        if isinstance(error, RetryLater) and error.whole_queue:
+            with suppress(InvalidArgument):  # such a delay is answered with a retry
+                self.hold_us = span_us(error.delay, "delay")
+
+    def _roll_back(self, tx: Transaction | None) -> None:
+        if tx is None:
+            return
+        try:
+            tx._end(commit=False)
+        except Error as error:
+            log.warning("%s: rolling back said: %s", self.name, error)
+
+
+def log_raised(what: str, error: BaseException) -> None:
+    """Where it was raised, and its type; not what it says, for that may be what a message says."""
+    where = "".join(traceback.format_tb(error.__traceback__)).rstrip()
+    log.warning("%s raised %s\n%s", what, type(error).__name__, where)

@@ -1,0 +1,201 @@
+"""The App: what is declared, and where it lives."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Literal,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    overload,
+)
+
+from fencepost._file import File
+from fencepost._registry import Around, Registry
+from fencepost.codec import JSON, Codec, check_type
+from fencepost.context import Context
+from fencepost.errors import InvalidArgument
+from fencepost.jobs import Job, JobPolicy
+from fencepost.policies import declared
+from fencepost.queues import Queue
+from fencepost.store import Store
+from fencepost.store import open as open_store
+from fencepost.transactions import Transaction
+from fencepost.values import Policy, Span, StrPath
+from fencepost.worker import Worker
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm, Unpack
+
+__all__ = ["App"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class _Plain(Protocol):
+    """What `@app.job(…)` puts on a function."""
+
+    @overload
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Job[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> Job[P, R]: ...
+
+
+class _WithContext(Protocol):
+    """The same with `context=True`: the first parameter is the Context."""
+
+    @overload
+    def __call__(
+        self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
+    ) -> Job[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Context, P], R], /) -> Job[P, R]: ...
+
+
+class App:
+    """
+    Jobs and queues of one file, opened at its first use; without a path, declarations that
+    `open` and `.at(store)` bring to files.
+
+    `wal` lets an existing database be turned to WAL; `network` allows a file system whose locks
+    cannot be trusted; `foreign_keys` enforces the application's own; `durability="normal"` may lose
+    the last commits in a power cut. `codec` writes arguments, payloads and results.
+    """
+
+    def __init__(
+        self,
+        path: StrPath | None = None,
+        *,
+        wal: bool = False,
+        network: bool = False,
+        foreign_keys: bool = False,
+        durability: Literal["full", "normal"] = "full",
+        codec: Codec = JSON,
+    ) -> None:
+        self.codec = codec
+        self._path = path
+        self._wal = wal
+        self._network = network
+        self._foreign_keys = foreign_keys
+        self._durability: Literal["full", "normal"] = durability
+        self._registry = Registry(codec)
+        self._opening = threading.Lock()
+        self._store: Store | None = None
+
+    def __repr__(self) -> str:
+        return f"<App {self._path}>"
+
+    # ---- the file --------------------------------------------------------------------------------
+
+    @property
+    def store(self) -> Store:
+        """The App's own file, opened at its first use. Raises as `fencepost.open`."""
+        if self._path is None:
+            raise InvalidArgument("this App has no path: use open(path), or .at(store)")
+        with self._opening:
+            if self._store is None:
+                self._store = self.open(self._path)
+            return self._store
+
+    def open(self, path: StrPath) -> Store:
+        """A further file for the same declarations. Raises as `fencepost.open`."""
+        return open_store(
+            path,
+            wal=self._wal,
+            network=self._network,
+            foreign_keys=self._foreign_keys,
+            durability=self._durability,
+            codec=self.codec,
+        )
+
+    def transaction(self, *, timeout: Span = 5) -> AbstractContextManager[Transaction]:
+        """See `Store.transaction`."""
+        return self.store.transaction(timeout=timeout)
+
+    def _file(self) -> File:
+        return self.store._file
+
+    # ---- what is declared ------------------------------------------------------------------------
+
+    @overload
+    def job(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Job[P, R]: ...
+    @overload
+    def job(self, fn: Callable[P, R], /) -> Job[P, R]: ...
+    @overload
+    def job(self, /, *, context: Literal[True], **policy: Unpack[JobPolicy]) -> _WithContext: ...
+    @overload
+    def job(self, /, **policy: Unpack[JobPolicy]) -> _Plain: ...
+    def job(
+        self,
+        fn: Callable[..., Any] | None = None,
+        /,
+        *,
+        context: bool = False,
+        **policy: Unpack[JobPolicy],
+    ) -> Any:
+        """
+        Declare a function as a job: `@app.job`, or `@app.job(max_attempts=5, …)`.
+
+        With `context=True` its first parameter is the Context. Arguments and result are typed by
+        its annotations: `InvalidArgument` for one that cannot be decoded, and for a name that is
+        taken.
+        """
+
+        def declare(fn: Callable[..., Any]) -> Job[..., Any]:
+            job: Job[..., Any] = Job(fn, policy, self, context=context)
+            self._registry.add_job(job)
+            return job
+
+        return declare if fn is None else declare(fn)
+
+    @overload
+    def queue(self, name: str, type: type[T], /, **policy: Unpack[Policy]) -> Queue[T]: ...
+    @overload
+    def queue(self, name: str, type: TypeForm[T], /, **policy: Unpack[Policy]) -> Queue[T]: ...
+    def queue(self, name: str, type: Any, /, **policy: Unpack[Policy]) -> Queue[Any]:
+        """Declare a queue of plain messages; see `Store.queue`. A worker runs its `handler`."""
+        check_type(self.codec, type)
+        queue: Queue[Any] = Queue(declared(name, policy), type, home=self._file)
+        self._registry.add_queue(queue)
+        return queue
+
+    def around(self, enter: Callable[[Context], AbstractContextManager[object]], /) -> None:
+        """
+        Enter `enter(ctx)` around each job, in its own thread or task: a log context, a session, a
+        trace. The first that was declared is the outermost.
+        """
+        around: Around = enter
+        self._registry.arounds.append(around)
+
+    # ---- the worker ------------------------------------------------------------------------------
+
+    def worker(
+        self,
+        *,
+        queues: Sequence[str] | None = None,
+        threads: int = 8,
+        grace: Span = 30,
+        stores: Iterable[Store] = (),
+    ) -> Worker:
+        """
+        A worker for what is declared, in this process: `with app.worker(): …`.
+
+        `queues` are the names it works on, None all; `threads` how many plain handlers run at once;
+        `grace` how long they may finish when it stops; `stores` further files.
+        """
+        own = None if self._path is None else lambda: self.store
+        return Worker(
+            self._registry, own, queues=queues, threads=threads, grace=grace, stores=stores
+        )
+
+    def run(self) -> None:
+        """A worker in the foreground, until SIGTERM or SIGINT. Raises as `Worker.run`."""
+        self.worker().run()

@@ -1,0 +1,335 @@
+"""
+Jobs: functions whose calls are messages.
+
+A Job is not callable, so that nobody runs what they meant to queue; `job.fn` is the function.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Generic,
+    NamedTuple,
+    ParamSpec,
+    Protocol,
+    TypedDict,
+    TypeVar,
+)
+
+from fencepost import _looking, _pack
+from fencepost._arguments import Arguments
+from fencepost._calls import FP
+from fencepost._checks import name_bytes, whole
+from fencepost._enqueue import PRIORITIES, Entry, entry, put_entries, send
+from fencepost._file import File
+from fencepost._verdicts import QUEUES_OWN
+from fencepost.codec import Codec
+from fencepost.errors import Cancelled, Gone, InvalidArgument, JobFailed
+from fencepost.policies import Declaration, declared
+from fencepost.spans import MOMENT_MAX, span_us
+from fencepost.transactions import Tx, unwrap
+from fencepost.values import Backoff, Failure, Message, Options, Span, State
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
+
+    from fencepost.store import Store
+
+__all__ = ["Call", "Handle", "Job", "JobPolicy", "Status"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+ATTEMPTS_MAX: Final = 1_000_000  # as in csrc/base.h
+
+
+class JobPolicy(TypedDict, total=False):
+    """What is declared of a job. `max_attempts` and `priority` are written into each message."""
+
+    name: str  # the function's name; unique in an App
+    aliases: Sequence[str]  # earlier names that are still in the file
+    queue: str  # "default"
+    max_attempts: int  # counted at claim, the first run included; 0 = no limit
+    backoff: Backoff
+    priority: int
+    timeout: Span  # async: cancelled; plain def: ctx.cancelled is set and its result is refused
+    permanent: tuple[type[Exception], ...]  # errors not worth a retry
+
+
+class Home(Protocol):
+    """What a job asks of its App: where it lives, and how its values become bytes."""
+
+    codec: Codec
+
+    @property
+    def store(self) -> Store: ...
+
+
+class Status(NamedTuple):
+    """
+    Where a job is. `attempt` is the one that runs or was the last, 0 before the first.
+
+    `failure` is the last one, also while it waits for its next attempt; `progress` the latest value
+    its handler gave.
+    """
+
+    state: State
+    attempt: int
+    due: datetime | None
+    failure: Failure | None
+    progress: Any
+    waiting_for: tuple[str, ...] = ()
+
+
+class Call(Generic[R]):
+    """The bound arguments of one call, with the options of the job that bound them."""
+
+    __slots__ = ("_entry", "_name", "_options")
+
+    def __init__(self, name: str, bound: Entry, options: Options) -> None:
+        self._name = name
+        self._entry = bound
+        self._options = options
+
+
+class Job(Generic[P, R]):
+    """A function that is called by putting a message in a queue. Made by `App.job`."""
+
+    def __init__(
+        self, fn: Callable[..., Any], policy: JobPolicy, home: Home, *, context: bool
+    ) -> None:
+        unknown = policy.keys() - JobPolicy.__optional_keys__
+        if unknown:
+            raise InvalidArgument(f"{', '.join(sorted(unknown))}: no such policy of a job")
+        self.fn = fn
+        self.name = policy.get("name") or fn.__name__
+        name_bytes(self.name, "a job's name")
+        self._home = home
+        self._bound: Store | None = None
+        self._options: Options = {}
+        # What follows is for the worker.
+        self._context = context
+        self._coroutine = inspect.iscoroutinefunction(fn)
+        self._aliases = tuple(policy.get("aliases", ()))
+        self._backoff = _backoff(policy["backoff"]) if "backoff" in policy else None
+        self._permanent = _exceptions(policy.get("permanent", ()))
+        self._timeout_us = span_us(policy["timeout"], "timeout") if "timeout" in policy else None
+        if self._timeout_us == 0:
+            raise InvalidArgument("timeout is 0: it would be over at once")
+        self._max_attempts = whole(
+            policy.get("max_attempts", QUEUES_OWN), "max_attempts", QUEUES_OWN, ATTEMPTS_MAX
+        )
+        self._priority = whole(policy.get("priority", 0), "priority", *PRIORITIES)
+        self._queue = policy.get("queue", "default")
+        self._declaration = job_queue(self._queue)
+        self._arguments = Arguments(fn, self.name, home.codec, context=context)
+
+    def __repr__(self) -> str:
+        return f"<Job {self.name}>"
+
+    def options(self, **options: Unpack[Options]) -> Self:
+        """The same job, enqueued with these options; those of before that are not named stay."""
+        other = copy.copy(self)
+        other._options = {**self._options, **options}
+        entry(b"", other._options)
+        return other
+
+    def at(self, store: Store, /) -> Self:
+        """The same job in this store."""
+        other = copy.copy(self)
+        other._bound = store
+        return other
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
+        """
+        Put one call in, durably; in `tx`, with its commit.
+
+        Raises `InvalidArgument` for arguments that do not fit the function, `PayloadError`,
+        `Conflict`, `QueueFull`, `Busy`.
+        """
+        return self.enqueue_many([self.call(*args, **kwargs)])[0]
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+        """One call for `enqueue_many`. The arguments are encoded here. Raises as `enqueue`."""
+        body = self._arguments.encode(args, kwargs)
+        options: Options = {"priority": self._priority, **self._options}
+        return Call(self.name, entry(body, options), self._options)
+
+    def enqueue_many(self, calls: Iterable[Call[R]], /) -> list[Handle[R]]:
+        """
+        Put many calls in, in their order: one commit, all or none; a handle for each.
+
+        Where an equal one was there under its key, the handle is of that one, and says
+        `created=False`. `tx` and `wait` are those of this job's own options.
+        """
+        bound = list(calls)
+        for call in bound:
+            if call._name != self.name:
+                raise InvalidArgument(f"a call of {call._name} is none of {self.name}")
+        tx = self._options.get("tx")
+        file = self._file(tx)
+        put = put_entries(
+            file,
+            [call._entry for call in bound],
+            kind=self.name,
+            max_attempts=self._max_attempts,
+        )
+        answers = send(
+            file,
+            self._declaration,
+            put,
+            kind=self.name,
+            tx=unwrap(file, tx),
+            wait_us=span_us(self._options.get("wait", 0), "wait"),
+        )
+        return [
+            Handle(self, file, answer.id, created=answer.created, key=_key(call._options))
+            for call, answer in zip(bound, answers, strict=True)
+        ]
+
+    def handle(self, id: int, /) -> Handle[R]:
+        """The handle of a message that was enqueued before. Looks at nothing: `key` is None."""
+        return Handle(self, self._file(None), id, created=False, key=None)
+
+    def _file(self, tx: Tx | None) -> File:
+        """Which file: that of the transaction, of `.at()`, or the App's own."""
+        if self._bound is not None:
+            return self._bound._file
+        named = getattr(tx, "_file", None)  # what is no Transaction is refused by `unwrap`
+        return named if isinstance(named, File) else self._home.store._file
+
+
+class Handle(Generic[R]):
+    """One message of a job: how it is, and what came of it."""
+
+    def __init__(
+        self, job: Job[Any, R], file: File, id: int, *, created: bool, key: str | None
+    ) -> None:
+        self.id = id
+        self.created = created  # False: an equal one was there
+        self.key = key
+        self._job = job
+        self._file = file
+
+    def __repr__(self) -> str:
+        return f"<Handle {self.id} of {self._job.name}>"
+
+    def status(self) -> Status:
+        """How it is now. Raises `Gone`."""
+        return self._status(self._message())
+
+    def watch(self) -> Iterator[Status]:
+        """How it is now, and again after each change, until it has ended. Raises `Gone`."""
+        last: Status | None = None
+        for message in self._looks(None):
+            status = self._status(message)
+            if status != last:
+                yield status
+            if _ended(message):
+                return
+            last = status
+
+    def result(self, timeout: Span | None = None) -> R:
+        """
+        What the function returned, decoded by its annotation; waits for it.
+
+        Raises `JobFailed` when it is dead, `Cancelled`, the built-in `TimeoutError` after `timeout`
+        seconds, and `Gone` once retention has taken it.
+        """
+        timeout_us = None if timeout is None else span_us(timeout, "timeout")
+        for message in self._looks(timeout_us):
+            if _ended(message):
+                return self._outcome(message)
+        raise TimeoutError(f"message {self.id} of {self._job.name} has not ended in time")
+
+    def cancel(self, *, tx: Tx | None = None) -> bool:
+        """
+        Take it out of the line, whether it waits or runs; False if it had ended before.
+
+        A handler that runs for it finds `ctx.cancelled` set, and its result is refused.
+        """
+        core = self._file.core
+        return core.cancel(unwrap(self._file, tx), [self.id])[0] == FP.DONE
+
+    def _looks(self, timeout_us: int | None) -> Iterator[Message]:
+        """The message now, and after each change of the file, until the time is over."""
+        core = self._file.core
+        unwrap(self._file, None)
+        until = MOMENT_MAX if timeout_us is None else core.now() + timeout_us
+        while True:
+            # Read before the look: what changes after the look is then not slept through.
+            version = core.version()
+            yield self._message()
+            while (now := core.now()) < until:
+                moved = core.wait(version, until)
+                if moved != version:
+                    break
+            if now >= until:
+                return
+
+    def _message(self) -> Message:
+        found = self._file.core.get(unwrap(self._file, None), self.id)
+        message = next(_looking.messages(self._file, found), None)
+        if message is None:
+            raise Gone(f"message {self.id} of {self._job.name}: retention took it, or it never was")
+        return message
+
+    def _status(self, message: Message) -> Status:
+        progress = self._contents()[PROGRESS]
+        return Status(
+            message.state,
+            message.attempt,
+            message.due,
+            message.failure,
+            None if progress is None else self._job._home.codec.decode(progress, Any),
+        )
+
+    def _contents(self) -> list[bytes | None]:
+        found = self._file.core.content(self.id)
+        (lengths,) = _pack.records(found)
+        return _pack.parts(found.blob, 0, lengths)[0]
+
+    def _outcome(self, message: Message) -> R:
+        if message.state == "done":
+            result = self._contents()[RESULT]
+            if result is None:  # None is not written
+                return None  # type: ignore[return-value]
+            decoded: R = self._job._home.codec.decode(result, self._job._arguments.returns)
+            return decoded
+        if message.state == "cancelled":
+            raise Cancelled(f"message {self.id} of {self._job.name} was cancelled")
+        failure = message.failure or Failure("error", None, "")
+        raise JobFailed(f"{self._job.name}: {failure.text or failure.kind}", failure=failure)
+
+
+RESULT, PROGRESS = 2, 3  # in fp_content's records
+
+
+def job_queue(name: str) -> Declaration:
+    """The queue of this name as jobs use it: addressed and listed, outcomes are kept."""
+    return declared(name, {}, FP.PROFILE_JOB)
+
+
+def _ended(message: Message) -> bool:
+    return message.state not in ("pending", "leased")
+
+
+def _key(options: Options) -> str | None:
+    return options.get("key") or options.get("unique")
+
+
+def _backoff(value: Backoff) -> Backoff:
+    declared("", {"backoff": value})  # what a queue would not take is no back-off of a job's
+    return Backoff(*value)
+
+
+def _exceptions(kinds: Sequence[Any]) -> tuple[type[Exception], ...]:
+    if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds):
+        raise InvalidArgument("permanent is a tuple of exception classes")
+    return tuple(kinds)
