@@ -4,8 +4,6 @@
 #include <string.h>
 
 #include "fault.h"
-#include "group.h"
-#include "pack.h"
 
 enum { SQL_SHOWN_MAX = 300 }; /* bytes of a failing statement that its error shows */
 
@@ -52,15 +50,15 @@ static const char *way_out(const char *words) {
 /* What became of the caller's statement, and whether its transaction is still there. */
 static int tell(fp_tx *tx, int rc, const char *sql, int64_t sql_bytes, fp_error *err) {
   fp_store *store = tx->store;
-  sqlite3 *db = store->writer.handle;
+  sqlite3 *handle = store->writer.handle;
   char shown[SQL_SHOWN_MAX + 8];
   shorten(shown, sql, sql_bytes);
   if (store->denied[0] != 0) return err_set(err, FP_INVALID, "%s; in: %s", store->denied, shown);
 
-  bool its_own = (sqlite3_errcode(db) & 0xff) == (rc & 0xff);
-  const char *words = its_own ? sqlite3_errmsg(db) : sqlite3_errstr(rc);
-  err->sqlite_code = its_own ? sqlite3_extended_errcode(db) : rc;
-  bool gone = sqlite3_get_autocommit(db);
+  bool its_own = (sqlite3_errcode(handle) & 0xff) == (rc & 0xff);
+  const char *words = its_own ? sqlite3_errmsg(handle) : sqlite3_errstr(rc);
+  err->sqlite_code = its_own ? sqlite3_extended_errcode(handle) : rc;
+  bool gone = sqlite3_get_autocommit(handle);
   int code = err_set(err, gone ? FP_STORAGE : FP_CONSTRAINT, "%.400s%s [sqlite %d]%s; in: %s",
                      words, way_out(words), err->sqlite_code,
                      gone ? "; the transaction was rolled back" : "", shown);
@@ -72,15 +70,6 @@ static int tell(fp_tx *tx, int rc, const char *sql, int64_t sql_bytes, fp_error 
 }
 
 /* ---- open and close ---- */
-
-static int enter(fp_tx *tx, fp_error *err) {
-  int code = group_enter(tx->store, tx, err);
-  if (code == FP_OK && (tx->dead || sqlite3_get_autocommit(tx->store->writer.handle))) {
-    group_leave(tx->store);
-    code = err_set(err, FP_INVALID, "the transaction was rolled back by an earlier failure");
-  }
-  return code;
-}
 
 /* SQLite has to be asked: only its parser knows where a statement ends. */
 static bool anything_in(fp_store *store, const char *sql, int64_t bytes) {
@@ -94,12 +83,10 @@ static bool anything_in(fp_store *store, const char *sql, int64_t bytes) {
   return false;
 }
 
-/* What the statement is, as its first words say. */
-static void look_at(fp_guest *guest) {
-  const char *sql = sqlite3_sql(guest->stmt);
-  while (*sql == ' ' || (*sql >= '\t' && *sql <= '\r')) sql++;
-  guest->goes_back = sqlite3_strnicmp(sql, "ROLLBACK", 8) == 0;
-  guest->inserts = !sqlite3_stmt_readonly(guest->stmt);
+/* Not for a dead transaction: a statement would run outside of any. */
+static int check_alive(const fp_tx *tx, fp_error *err) {
+  if (!tx->dead && !sqlite3_get_autocommit(tx->store->writer.handle)) return FP_OK;
+  return err_set(err, FP_INVALID, "the transaction was rolled back by an earlier failure");
 }
 
 static int prepare(fp_guest *guest, const char *sql, int64_t bytes, fp_error *err) {
@@ -107,44 +94,43 @@ static int prepare(fp_guest *guest, const char *sql, int64_t bytes, fp_error *er
   fp_store *store = tx->store;
   const char *tail = sql;
   store->denied[0] = 0;
+  store->goes_back = store->inserts = false;
   store->guest = true;
   int rc = fault_step();
   if (rc == SQLITE_OK) {
     rc = sqlite3_prepare_v3(store->writer.handle, sql, (int)bytes, 0, &guest->stmt, &tail);
   }
   store->guest = false;
+  guest->goes_back = store->goes_back;
+  guest->inserts = store->inserts;
   if (rc != SQLITE_OK) return tell(tx, rc, sql, bytes, err);
   if (guest->stmt == NULL) return err_set(err, FP_INVALID, "there is no statement in the SQL text");
   if (anything_in(store, tail, bytes - (tail - sql))) {
     return err_set(err, FP_INVALID, "the SQL text holds more than one statement");
   }
-  look_at(guest);
   return FP_OK;
 }
 
-int fp_guest_open(fp_tx *tx, const char *sql, int64_t sql_bytes, fp_guest **out, fp_error *err) {
+int guest_open(fp_tx *tx, span sql, fp_guest **out, fp_error *err) {
   *out = NULL;
-  int code = enter(tx, err);
+  int code = check_alive(tx, err);
   if (code != FP_OK) return code;
+  if (sql.bytes > INT32_MAX || memchr(sql.at, 0, (size_t)sql.bytes) != NULL) {
+    return err_set(err, FP_INVALID, "the SQL text holds a NUL character, or is too long");
+  }
   fp_guest *guest = mem_get((int64_t)sizeof *guest);
-  if (guest == NULL) {
-    code = err_memory(err);
-  } else if (sql_bytes > INT32_MAX || memchr(sql, 0, (size_t)sql_bytes) != NULL) {
-    code = err_set(err, FP_INVALID, "the SQL text holds a NUL character, or is too long");
-  } else {
-    *guest = (fp_guest){.tx = tx, .generation = sys_generation()};
-    code = prepare(guest, sql, sql_bytes, err);
-    if (code != FP_OK) (void)sqlite3_finalize(guest->stmt);
-  }
-  if (code == FP_OK) {
-    guest->next = tx->guests;
-    tx->guests = guest;
-    *out = guest;
-  } else {
+  if (guest == NULL) return err_memory(err);
+  *guest = (fp_guest){.tx = tx, .generation = sys_generation()};
+  code = prepare(guest, sql.at, sql.bytes, err);
+  if (code != FP_OK) {
+    (void)sqlite3_finalize(guest->stmt);
     mem_free(guest);
+    return code;
   }
-  group_leave(tx->store);
-  return code;
+  guest->next = tx->guests;
+  tx->guests = guest;
+  *out = guest;
+  return FP_OK;
 }
 
 void guest_close_all(fp_tx *tx) {
@@ -157,8 +143,7 @@ void guest_close_all(fp_tx *tx) {
   }
 }
 
-void fp_guest_close(fp_guest *guest) {
-  if (guest == NULL) return;
+void guest_close(fp_guest *guest) {
   if (guest->tx != NULL && guest->generation == sys_generation()) {
     fp_guest **at = &guest->tx->guests;
     while (*at != guest) at = &(*at)->next;
@@ -167,6 +152,10 @@ void fp_guest_close(fp_guest *guest) {
   }
   mem_free(guest);
 }
+
+fp_tx *guest_tx(const fp_guest *guest) { return guest->tx; }
+
+int32_t guest_columns(const fp_guest *guest) { return sqlite3_column_count(guest->stmt); }
 
 int32_t fp_guest_parameter_count(fp_guest *guest) {
   return guest->stmt == NULL ? 0 : sqlite3_bind_parameter_count(guest->stmt);
@@ -216,17 +205,17 @@ static int64_t count_values(values from, bool *whole) {
 }
 
 /* The bytes stay the caller's: they outlive the step, and the bindings are cleared after it. */
-static int bind(sqlite3_stmt *stmt, int index, const value *v) {
+static int bind(sqlite3_stmt *s, int index, const value *v) {
   switch (v->tag) {
-    case 'i': return sqlite3_bind_int64(stmt, index, v->number);
-    case 'f': return sqlite3_bind_double(stmt, index, v->real);
+    case 'i': return sqlite3_bind_int64(s, index, v->number);
+    case 'f': return sqlite3_bind_double(s, index, v->real);
     case 't':
-      return sqlite3_bind_text64(stmt, index, v->bytes, (sqlite3_uint64)v->number, SQLITE_STATIC,
+      return sqlite3_bind_text64(s, index, v->bytes, (sqlite3_uint64)v->number, SQLITE_STATIC,
                                  SQLITE_UTF8);
     case 'b':
-      if (v->number == 0) return sqlite3_bind_zeroblob(stmt, index, 0);
-      return sqlite3_bind_blob64(stmt, index, v->bytes, (sqlite3_uint64)v->number, SQLITE_STATIC);
-    default: return sqlite3_bind_null(stmt, index);
+      if (v->number == 0) return sqlite3_bind_zeroblob(s, index, 0);
+      return sqlite3_bind_blob64(s, index, v->bytes, (sqlite3_uint64)v->number, SQLITE_STATIC);
+    default: return sqlite3_bind_null(s, index);
   }
 }
 
@@ -236,21 +225,21 @@ static void pack_tagged(pack *p, char tag, const void *bytes, int64_t length) {
   pack_bytes(p, bytes, length);
 }
 
-static void pack_column(pack *p, sqlite3_stmt *stmt, int at) {
-  int type = sqlite3_column_type(stmt, at);
+static void pack_column(pack *p, sqlite3_stmt *s, int at) {
+  int type = sqlite3_column_type(s, at);
   if (type == SQLITE_INTEGER) {
-    int64_t number = sqlite3_column_int64(stmt, at);
+    int64_t number = sqlite3_column_int64(s, at);
     pack_tagged(p, 'i', &number, (int64_t)sizeof number);
   } else if (type == SQLITE_FLOAT) {
-    double real = sqlite3_column_double(stmt, at);
+    double real = sqlite3_column_double(s, at);
     pack_tagged(p, 'f', &real, (int64_t)sizeof real);
   } else if (type == SQLITE_NULL) {
     pack_tagged(p, 'n', NULL, 0);
   } else {
     /* The length must be asked for after the bytes: they may have been converted. */
-    const void *bytes = type == SQLITE_TEXT ? (const void *)sqlite3_column_text(stmt, at)
-                                            : sqlite3_column_blob(stmt, at);
-    int length = sqlite3_column_bytes(stmt, at);
+    const void *bytes = type == SQLITE_TEXT ? (const void *)sqlite3_column_text(s, at)
+                                            : sqlite3_column_blob(s, at);
+    int length = sqlite3_column_bytes(s, at);
     if (bytes == NULL && (length > 0 || type == SQLITE_TEXT)) p->failed = true;
     if (!p->failed) pack_tagged(p, type == SQLITE_TEXT ? 't' : 'b', bytes, length);
   }
@@ -260,14 +249,14 @@ static void pack_column(pack *p, sqlite3_stmt *stmt, int at) {
 
 /* With one set of parameters, to its end. */
 static int run_once(fp_guest *guest, values *from, int columns, pack *p, int64_t *changed) {
-  sqlite3 *db = guest->tx->store->writer.handle;
+  sqlite3 *handle = guest->tx->store->writer.handle;
   int rc = SQLITE_OK, count = sqlite3_bind_parameter_count(guest->stmt);
   for (int i = 1; rc == SQLITE_OK && i <= count; i++) {
     value v;
     (void)next_value(from, &v);
     rc = bind(guest->stmt, i, &v);
   }
-  int64_t before = sqlite3_total_changes64(db);
+  int64_t before = sqlite3_total_changes64(handle);
   if (rc == SQLITE_OK) rc = SQLITE_ROW;
   while (rc == SQLITE_ROW) {
     rc = fault_step();
@@ -276,8 +265,8 @@ static int run_once(fp_guest *guest, values *from, int columns, pack *p, int64_t
     for (int i = 0; i < columns; i++) pack_column(p, guest->stmt, i);
     pack_row(p);
   }
-  if (rc == SQLITE_DONE && sqlite3_total_changes64(db) != before) {
-    *changed += sqlite3_changes64(db);
+  if (rc == SQLITE_DONE && sqlite3_total_changes64(handle) != before) {
+    *changed += sqlite3_changes64(handle);
   }
   return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
@@ -315,27 +304,14 @@ static int check_params(fp_guest *guest, int32_t sets, values from, fp_error *er
                  (long long)count, (long long)given, sets == 1 ? "" : " for all sets together");
 }
 
-int fp_guest_run(fp_guest *guest, int32_t sets, const char *params, int64_t params_bytes,
-                 fp_rows *rows, int64_t *changed, int64_t *last_rowid, fp_error *err) {
-  err_clear(err);
-  *rows = (fp_rows){0};
+int guest_run(fp_guest *guest, int32_t sets, span params, pack *p, int64_t *changed,
+              int64_t *last_rowid, fp_error *err) {
+  fp_tx *tx = guest->tx;
+  values from = {params.at, params.at + params.bytes};
   *changed = *last_rowid = 0;
-  if (guest->tx == NULL) return err_set(err, FP_INVALID, "the transaction is over");
-  fp_store *store = guest->tx->store;
-  int code = enter(guest->tx, err);
-  if (code != FP_OK) return code;
-  pack p = pack_of(0);
-  values from = {params, params + params_bytes};
-  code = check_params(guest, sets, from, err);
-  if (code == FP_OK) code = run_all(guest, sets, from, &p, changed, err);
-  if (code == FP_OK) {
-    if (guest->inserts && *changed > 0) *last_rowid = guest->tx->rowid;
-    code = pack_take(&p, rows, err);
-    rows->width = sqlite3_column_count(guest->stmt);
-  } else {
-    pack_free(&p);
-    *changed = 0;
-  }
-  group_leave(store);
+  int code = check_alive(tx, err);
+  if (code == FP_OK) code = check_params(guest, sets, from, err);
+  if (code == FP_OK) code = run_all(guest, sets, from, p, changed, err);
+  if (code == FP_OK && guest->inserts && *changed > 0) *last_rowid = tx->rowid;
   return code;
 }

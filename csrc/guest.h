@@ -16,10 +16,23 @@
 #ifndef FENCEPOST_GUEST_H
 #define FENCEPOST_GUEST_H
 
+#include "pack.h"
 #include "store.h"
 
 /* Once, on the writing connection of an opened store. */
 int guest_install(fp_store *store, fp_error *err);
+
+/* A statement prepared in `tx`, to be given back with guest_close also after the transaction's end.
+** FP_INVALID: not one statement, or not allowed. FP_CONSTRAINT: SQLite's own words. */
+int guest_open(fp_tx *tx, span sql, fp_guest **guest, fp_error *err);
+void guest_close(fp_guest *guest);
+fp_tx *guest_tx(const fp_guest *guest); /* NULL: it is over */
+int32_t guest_columns(const fp_guest *guest);
+
+/* Runs it once for each of `sets` sets of packed values (fencepost.h); its rows' values go to *p as
+** they come. *last_rowid 0: it inserted nothing. */
+int guest_run(fp_guest *guest, int32_t sets, span params, pack *p, int64_t *changed,
+              int64_t *last_rowid, fp_error *err);
 
 /* At the end of a transaction: its statements go. Their handles stay the caller's to close. */
 void guest_close_all(fp_tx *tx);

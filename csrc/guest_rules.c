@@ -9,6 +9,9 @@ static bool ours(const char *name) {
   return name != NULL && sqlite3_strnicmp(name, "fencepost_", 10) == 0;
 }
 
+/* SQLite's own tables, which every CREATE writes. */
+static bool hidden(const char *name) { return sqlite3_strnicmp(name, "sqlite_", 7) == 0; }
+
 static int deny(fp_store *store, const char *format, const char *name) {
   (void)snprintf(store->denied, sizeof store->denied, format, name);
   return SQLITE_DENY;
@@ -36,8 +39,9 @@ static int judge(void *store_argument, int action, const char *first, const char
                  const char *database, const char *through) {
   fp_store *store = store_argument;
   (void)database;
-  (void)through; /* a trigger or a view may do no more than its statement */
   if (!store->guest) return SQLITE_OK;
+  if (action == SQLITE_SAVEPOINT && strcmp(first, "ROLLBACK") == 0) store->goes_back = true;
+  if (action == SQLITE_INSERT && through == NULL && !hidden(first)) store->inserts = true;
   switch (action) {
     case SQLITE_SELECT:
     case SQLITE_READ:
@@ -60,7 +64,7 @@ static int judge(void *store_argument, int action, const char *first, const char
       return deny(store, "ALTER TABLE of the temporary table %s is not allowed here", second);
     default: break;
   }
-  /* All that is left writes: rows, or the schema. */
+  /* All that is left writes: rows or the schema, by itself or through a trigger. */
   if (!ours(first) && !ours(second)) return SQLITE_OK;
   return deny(store, "%s belongs to Fencepost: reading it is allowed here, changing it is not",
               ours(first) ? first : second);

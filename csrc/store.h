@@ -2,6 +2,7 @@
 #ifndef FENCEPOST_STORE_H
 #define FENCEPOST_STORE_H
 
+#include "retain.h"
 #include "sys.h"
 #include "txn.h"
 
@@ -27,8 +28,11 @@ struct fp_store {
   places places;
   bool guest;          /* the authorizer judges: the caller's own SQL is at work */
   char denied[160];    /* what the authorizer did not allow */
+  bool goes_back, inserts; /* what it saw of the statement: ROLLBACK TO, INSERT */
+  retention retention; /* how far its rounds have come */
 
-  db reader;           /* of whoever has `reading` */
+  db reader;           /* of whoever has `reading`, with what follows */
+  int64_t purge_walked; /* how far purges have walked */
 };
 
 struct fp_tx {
@@ -37,6 +41,7 @@ struct fp_tx {
   pthread_t owner;
   bool dead;           /* rolled back by a failure: only fp_tx_end is left */
   fp_guest *guests;    /* prepared in it, closed with it by guest_close_all */
+  int64_t rowid;       /* what last_insert_rowid() says to the caller's own SQL */
 };
 
 #endif

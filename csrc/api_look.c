@@ -1,0 +1,251 @@
+/* The exported functions that look, wait and keep house: messages, listings, counts, retention, the
+** version. Each checks what it was given, lines up, and makes one inner call. */
+#include "check.h"
+#include "fault.h"
+#include "gauge.h"
+#include "group.h"
+#include "listing.h"
+#include "retain.h"
+#include "wake.h"
+
+/* What is asked, of which each request reads its part; the answer's rows. */
+typedef struct question {
+  int64_t id, queue, kind;
+  int32_t life;
+  span key;
+  bool full;
+  bool placed; /* the handle's places may know what the reader does not */
+  const fp_filter *filter;
+  int64_t *next;
+  bool more;
+  pack rows;
+} question;
+
+/* Counted in already: asks the reader (or inside the transaction), and counts out. A bulk queue's
+** message that moved is known to the places of this handle, if to anybody, and they belong to
+** whoever has the turn. */
+static int answer(fp_store *store, fp_tx *tx, int code, request look, question *q, fp_rows *rows,
+                  fp_error *err) {
+  *rows = (fp_rows){0};
+  if (code == FP_OK) {
+    code = group_look(store, tx, look, q, err);
+    if (code == FP_INVALID && q->placed && tx == NULL) {
+      err_clear(err);
+      code = group_run(store, NULL, "a look-up", look, q, err);
+    }
+  }
+  if (code == FP_OK) {
+    code = pack_take(&q->rows, rows, err);
+  } else {
+    pack_free(&q->rows);
+  }
+  group_leave(store);
+  return code;
+}
+
+/* ---- messages ---- */
+
+enum { MESSAGE_WIDTH = 16, CONTENT_WIDTH = 4, STATS_WIDTH = 14, KIND_WIDTH = 2 };
+
+static int get(txn *t, void *argument, fp_error *err) {
+  question *q = argument;
+  return listing_get(t, q->id, &q->rows, err);
+}
+
+static int get_by_key(txn *t, void *argument, fp_error *err) {
+  question *q = argument;
+  return listing_by_key(t, q->queue, q->kind, q->life, q->key, &q->rows, err);
+}
+
+int fp_get(fp_store *store, fp_tx *tx, int64_t id, fp_rows *row, fp_error *err) {
+  question q = {.id = id, .placed = true, .rows = pack_of(MESSAGE_WIDTH)};
+  int code = group_enter(store, tx, err);
+  if (code != FP_OK) return code;
+  return answer(store, tx, code, get, &q, row, err);
+}
+
+int fp_get_by_key(fp_store *store, int64_t queue, int64_t kind, int32_t life, const char *key,
+                  int32_t key_bytes, fp_rows *row, fp_error *err) {
+  question q = {.queue = queue, .kind = kind, .life = life, .key = {key, key_bytes},
+                .placed = true, .rows = pack_of(MESSAGE_WIDTH)};
+  int code = group_enter(store, NULL, err);
+  if (code != FP_OK) return code;
+  code = check_name("the key", q.key, KEY_BYTES_MAX, err);
+  if (code == FP_OK) {
+    code = check_between("the key's life", life, FP_LIFE_LASTING, FP_LIFE_LIVE, err);
+  }
+  return answer(store, NULL, code, get_by_key, &q, row, err);
+}
+
+static int content(txn *t, void *argument, fp_error *err) {
+  question *q = argument;
+  return listing_content(t, q->id, &q->rows, err);
+}
+
+int fp_content(fp_store *store, int64_t id, fp_rows *row, fp_error *err) {
+  question q = {.id = id, .rows = pack_of(CONTENT_WIDTH)};
+  int code = group_enter(store, NULL, err);
+  if (code != FP_OK) return code;
+  return answer(store, NULL, code, content, &q, row, err);
+}
+
+static int page(txn *t, void *argument, fp_error *err) {
+  question *q = argument;
+  return listing_page(t, q->filter, &q->rows, q->next, &q->more, err);
+}
+
+static int check_filter(const fp_filter *f, fp_error *err) {
+  int code = check_between("limit", f->limit, 1, PAGE_MAX, err);
+  if (code == FP_OK) code = check_between("the queue", f->queue, 0, QUEUE_MAX, err);
+  if (code == FP_OK) code = check_between("the state", f->state, FP_PENDING, FP_WAITING, err);
+  if (code == FP_OK && f->state == FP_DONE_UNLISTED) {
+    code = err_set(err, FP_INVALID, "unlisted outcomes cannot be listed");
+  }
+  if (code == FP_OK && f->lane_bytes >= 0) {
+    code = check_name("the lane", (span){f->lane, f->lane_bytes}, LANE_BYTES_MAX, err);
+  }
+  return code;
+}
+
+int fp_list(fp_store *store, const fp_filter *filter, fp_rows *rows, int64_t next[3],
+            int32_t *has_next, fp_error *err) {
+  question q = {.filter = filter, .next = next, .rows = pack_of(MESSAGE_WIDTH)};
+  *has_next = 0;
+  int code = group_enter(store, NULL, err);
+  if (code != FP_OK) return code;
+  code = check_filter(filter, err);
+  code = answer(store, NULL, code, page, &q, rows, err);
+  if (code == FP_OK) *has_next = q.more;
+  return code;
+}
+
+/* ---- counts ---- */
+
+static int stats(txn *t, void *argument, fp_error *err) {
+  question *q = argument;
+  return gauge_stats(t, &q->rows, err);
+}
+
+int fp_stats(fp_store *store, fp_rows *rows, fp_error *err) {
+  question q = {.rows = pack_of(STATS_WIDTH)};
+  int code = group_enter(store, NULL, err);
+  if (code != FP_OK) return code;
+  return answer(store, NULL, code, stats, &q, rows, err);
+}
+
+static int kinds(txn *t, void *argument, fp_error *err) {
+  question *q = argument;
+  return gauge_kinds(t, &q->rows, err);
+}
+
+int fp_kinds(fp_store *store, fp_rows *rows, fp_error *err) {
+  question q = {.rows = pack_of(KIND_WIDTH)};
+  int code = group_enter(store, NULL, err);
+  if (code != FP_OK) return code;
+  return answer(store, NULL, code, kinds, &q, rows, err);
+}
+
+static int check_all(txn *t, void *argument, fp_error *err) {
+  question *q = argument;
+  return gauge_check(t, q->full, &q->rows, err);
+}
+
+int fp_check(fp_store *store, int32_t full, fp_rows *rows, fp_error *err) {
+  question q = {.full = full != 0, .rows = pack_of(1)};
+  int code = group_enter(store, NULL, err);
+  if (code != FP_OK) return code;
+  return answer(store, NULL, code, check_all, &q, rows, err);
+}
+
+/* ---- retention ---- */
+
+typedef struct keeping {
+  fp_store *store;
+  purge purge;
+  int64_t *walked;
+  int32_t limit;
+  bool more;
+} keeping;
+
+static int find(txn *t, void *argument, fp_error *err) {
+  keeping *k = argument;
+  return retain_find(t, &k->purge, k->walked, err);
+}
+
+static int remove_found(txn *t, void *argument, fp_error *err) {
+  keeping *k = argument;
+  return retain_purge(t, &k->purge, err);
+}
+
+static int check_purge(const purge *g, fp_error *err) {
+  int code = check_between("limit", g->limit, 1, SLICE_MAX, err);
+  if (code == FP_OK) code = check_between("the queue", g->queue, 0, QUEUE_MAX, err);
+  if (code == FP_OK) {
+    code = check_between("the state", g->state, FP_DONE_UNLISTED, FP_CANCELLED, err);
+  }
+  return code;
+}
+
+int fp_purge(fp_store *store, int64_t queue, int32_t state, int64_t before_us, int32_t limit,
+             int32_t apply, int64_t *purged, fp_error *err) {
+  int64_t from_start = 0;
+  keeping k = {.purge = {.queue = queue, .state = state, .before_us = before_us, .limit = limit},
+               .walked = apply ? &store->purge_walked : &from_start};
+  if (state == FP_DONE_LISTED) k.purge.state = FP_DONE_UNLISTED;
+  *purged = 0;
+  int code = group_enter(store, NULL, err);
+  if (code != FP_OK) return code;
+  code = check_purge(&k.purge, err);
+  if (code == FP_OK) {
+    k.purge.ids = mem_get(limit * (int64_t)sizeof(int64_t));
+    if (k.purge.ids == NULL) code = err_memory(err);
+  }
+  if (code == FP_OK) code = group_look(store, NULL, find, &k, err);
+  if (code == FP_OK) *purged = k.purge.count;
+  if (code == FP_OK && apply && k.purge.count > 0) {
+    code = group_run(store, NULL, "a purge", remove_found, &k, err);
+    *purged = code == FP_OK ? k.purge.purged : 0;
+  }
+  mem_free(k.purge.ids);
+  group_leave(store);
+  return code;
+}
+
+static int retain(txn *t, void *argument, fp_error *err) {
+  keeping *k = argument;
+  return retain_slice(t, &k->store->retention, k->limit, &k->purge.purged, &k->more, err);
+}
+
+int fp_retain(fp_store *store, int32_t limit, int64_t *purged, int32_t *more, fp_error *err) {
+  keeping k = {.store = store, .limit = limit};
+  *purged = 0;
+  *more = 0;
+  int code = group_enter(store, NULL, err);
+  if (code != FP_OK) return code;
+  code = check_between("limit", limit, 1, SLICE_MAX, err);
+  if (code == FP_OK) code = group_run(store, NULL, "retention", retain, &k, err);
+  group_leave(store);
+  if (code == FP_OK) {
+    *purged = k.purge.purged;
+    *more = k.more;
+  }
+  return code;
+}
+
+/* ---- waiting ---- */
+
+int fp_version(fp_store *store, int64_t *version, fp_error *err) {
+  int code = group_enter(store, NULL, err);
+  if (code != FP_OK) return code;
+  code = wake_version(store, version, err);
+  group_leave(store);
+  return code;
+}
+
+int fp_wait(fp_store *store, int64_t *version, int64_t until_us, fp_error *err) {
+  int code = group_enter(store, NULL, err);
+  if (code != FP_OK) return code;
+  code = wake_wait(store, version, until_us, err);
+  group_leave(store);
+  return code;
+}
