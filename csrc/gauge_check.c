@@ -91,7 +91,8 @@ static int read_line(check *c, fp_error *err) {
   stmt s = stmt_use(&c->t->d->sql, SQL_CHECK_DUE);
   put_i64(&s, "turn", INT64_MIN);
   while (err->code == FP_OK && stmt_row(&s)) {
-    stand at = {.turn = get_i64(&s, "turn"), .id = get_i64(&s, "id")};
+    stand at = {.turn = get_i64(&s, "turn")};
+    at.id = get_i64(&s, "id");
     met(c, get_i64(&s, "token"));
     at.stage = get_i64(&s, "stage");
     stand *list = room_for(c->stands, c->stand_count, &c->stand_room, (int64_t)sizeof at, err);

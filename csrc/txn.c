@@ -29,6 +29,10 @@ int txn_look(txn *t, db *d, store_clock *clock, fp_error *err) {
   start(t, d, clock, NULL);
   stmt s = stmt_use(&d->sql, SQL_LOOK);
   int code = stmt_end(&s, err);
+  if (code == FP_OK) { /* BEGIN alone reads nothing: only a read meets what others have committed */
+    s = stmt_use(&d->sql, SQL_DATA_VERSION);
+    code = stmt_end(&s, err);
+  }
   if (code == FP_OK) code = db_refresh(d, err);
   if (code == FP_OK) t->now_us = time_look(clock, &d->head);
   if (code != FP_OK) txn_rollback(t);
