@@ -11,6 +11,7 @@
 #include "policy.h"
 
 const char *fp_sqlite_version(void) { return sqlite3_libversion(); }
+int32_t fp_schema_version(void) { return SCHEMA_VERSION; }
 
 static void discard(fp_store *store) {
   db_close(&store->reader);

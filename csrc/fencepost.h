@@ -114,6 +114,7 @@ typedef struct fp_rows {
 
 void fp_rows_free(fp_rows *rows);
 const char *fp_sqlite_version(void);
+int32_t fp_schema_version(void); /* of every file that this core has open */
 
 /* ---- the store ---- */
 typedef struct fp_options {
