@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from harness_outside import Outside
+
 
 def hostile_core_is_built() -> bool:
     """Whether `fencepost._core_test` is there; asked without importing fencepost."""
@@ -88,6 +90,13 @@ def foreign(path: Path) -> Callable[[str], str]:
         return subprocess.run(command, check=True, capture_output=True, encoding="utf-8").stdout
 
     return run
+
+
+@pytest.fixture(scope="session")
+def outside() -> Iterator[Outside]:
+    """Another process that reads and changes files with another SQLite, asked again and again."""
+    with Outside() as one:
+        yield one
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from fencepost.testing import Clock
 
 
 def listed(store: Store, state: State, **filters: object) -> list[int]:
-    """All pages of a listing, two rows at a time."""
+    """All pages of a listing, two rows at a time; what has ended is listed newest first."""
     found: list[int] = []
     after: str | None = None
     while True:
@@ -28,7 +28,7 @@ def listed(store: Store, state: State, **filters: object) -> list[int]:
         found += [message.id for message in page]
         after = page.next
         if after is None:
-            return found
+            return found if state in ("pending", "leased") else found[::-1]
 
 
 def test_every_state_is_listed_page_by_page(store: Store, clock: Clock) -> None:
@@ -60,10 +60,10 @@ def test_listings_are_cut_by_time_and_lane(store: Store, clock: Clock) -> None:
         queue.enqueue(i, lane=f"lane-{i % 2}")
         queue.claim()[0].fail("no")
         clock.advance(1)
-    dead = store.messages("dead")
+    dead = store.messages("dead")[::-1]
     since, before = start + timedelta(seconds=1), start + timedelta(seconds=3)
-    assert store.messages("dead", since=since, before=before) == dead[1:3]
-    assert store.messages("dead", lane="lane-1") == [dead[1], dead[3]]
+    assert store.messages("dead", since=since, before=before) == [dead[2], dead[1]]
+    assert store.messages("dead", lane="lane-1") == [dead[3], dead[1]]
 
 
 def test_a_message_shows_where_it_is(store: Store, clock: Clock) -> None:
@@ -140,6 +140,7 @@ def test_stats_count_and_age(store: Store, clock: Clock) -> None:
 
     stats = store.stats()
     assert stats["path"] == store.path
+    assert stats["schema_version"] == 1
     assert stats["sqlite_version"] == fencepost.sqlite_version
     assert stats["time"] == clock.now
     q, other = stats["queues"]["q"], stats["queues"]["other"]

@@ -22,7 +22,7 @@ from fencepost.errors import BY_CODE, Conflict, Error, StorageError
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["FP", "SQLITE_VERSION", "Core", "Guest", "Keeper", "OpenTx", "checked"]
+__all__ = ["FP", "SCHEMA_VERSION", "SQLITE_VERSION", "Core", "Guest", "Keeper", "OpenTx", "checked"]
 
 
 class FP:
@@ -79,6 +79,7 @@ def _text(characters: Any) -> str:
 
 
 SQLITE_VERSION: Final = _text(lib.fp_sqlite_version())
+SCHEMA_VERSION: Final[int] = lib.fp_schema_version()
 
 _exceptions: Final = {getattr(lib, name): kind for name, kind in BY_CODE.items()}
 _again: Final[int] = lib.FP_AGAIN
@@ -295,8 +296,10 @@ class Core:
 
     # ---- what lives longer than a call
 
-    def begin(self, tx: OpenTx, patience: float) -> None:
+    def begin(self, patience: float) -> OpenTx:
+        tx = OpenTx(self)
         checked(lib.fp_tx_begin, self._store, tx.place, patience=patience)
+        return tx
 
     def keeper(self, beat_us: int) -> Keeper:
         keeper = ffi.new("fp_keeper **")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
@@ -36,6 +37,8 @@ __all__ = [
 
 PRIORITIES: Final = (-128, 127)
 NO_DIGEST: Final = bytes(32)
+_enqueued: Final = partial(tuple.__new__, Enqueued)  # half the time of Enqueued(), for pairs
+
 KNOWN: Final = frozenset(("delay", "due", "key", "unique", "lane", "priority", "headers"))
 HANDLED_BY_CALLER: Final = frozenset(("tx", "wait"))
 
@@ -169,4 +172,4 @@ def send(
                 if core.now() >= until:
                     raise
             version = core.wait(version, until)
-    return list(map(Enqueued, ids, map(bool, created)))
+    return list(map(_enqueued, zip(ids, map(bool, created), strict=True)))

@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from fencepost import _pack
-from fencepost._calls import FP, SQLITE_VERSION
+from fencepost._calls import FP, SCHEMA_VERSION, SQLITE_VERSION
 from fencepost._checks import name_bytes, whole
 from fencepost._file import File, named
 from fencepost._pack import Cursor, Filter, Packed
@@ -81,7 +81,7 @@ def messages(file: File, packed: Packed) -> Iterator[Message]:
             state=TOLD[state],
             attempt=attempt,
             generation=generation,
-            enqueued_at=moment(enqueued),
+            enqueued_at=moment(max(0, enqueued)),  # -1: its message is missing, which is damage
             settled_at=None if settled < 0 else moment(settled),
             due=None if due < 0 else moment(due),
             failure=None if kind is None else Failure(kind, code, text or ""),
@@ -168,6 +168,7 @@ def stats(file: File) -> dict[str, Any]:
     return {
         "path": file.path,
         "time": moment(now),
+        "schema_version": SCHEMA_VERSION,
         "sqlite_version": SQLITE_VERSION,
         "queues": queues,
         "totals": totals,

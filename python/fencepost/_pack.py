@@ -77,7 +77,7 @@ def joined_optional(items: Sequence[bytes | None]) -> tuple[bytes, array[int]]:
     return b"".join([item for item in items if item is not None]), lengths
 
 
-def pairs(items: Iterable[tuple[int, int]]) -> array[int]:
+def pairs(items: Iterable[tuple[int, ...]]) -> array[int]:
     """(id, token) or (id, generation) of each, flat."""
     return array("q", list(chain.from_iterable(items)))
 

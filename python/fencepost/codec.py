@@ -9,7 +9,7 @@ Nothing is ever pickled. NaN and the infinities are refused: JSON has no word fo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
@@ -19,7 +19,7 @@ from fencepost.errors import InvalidArgument, PayloadError
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
-__all__ = ["JSON", "Codec", "JsonCodec", "check_type"]
+__all__ = ["JSON", "Codec", "JsonCodec", "check_type", "encode_many"]
 
 T = TypeVar("T")
 
@@ -59,6 +59,17 @@ class JsonCodec:
             raise PayloadError(f"{type(value).__name__} cannot be encoded: {error}") from error
         return body
 
+    def encode_many(self, values: Sequence[object], /) -> list[bytes]:
+        """Each of them as `encode` would have it, without a step of Python for each."""
+        try:
+            bodies = list(map(self._encode, values))
+        except Exception:  # one of them: `encode` finds out which, and what can be done
+            return [self.encode(value) for value in values]
+        for value, body in zip(values, bodies, strict=True):
+            if b"null" in body:
+                _refuse_nan(value)
+        return bodies
+
     def _encode_other_keys(self, value: object) -> bytes:
         """Ordering asks for keys that are text; those that have a text are given it first."""
         textual = msgspec.to_builtins(value, enc_hook=_dump, str_keys=True)
@@ -95,6 +106,13 @@ class JsonCodec:
             raise InvalidArgument(
                 f"{_name(type)} cannot be decoded: {_name(foreign)} has no form in JSON{hint}"
             )
+
+
+def encode_many(codec: Codec, values: Sequence[object]) -> list[bytes]:
+    """All of them by any codec, by the built-in one at once. Raises `PayloadError`."""
+    if isinstance(codec, JsonCodec):
+        return codec.encode_many(values)
+    return [codec.encode(value) for value in values]
 
 
 def check_type(codec: Codec, type: Any) -> None:

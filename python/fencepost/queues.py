@@ -13,7 +13,7 @@ from fencepost._enqueue import PRIORITIES, digests, entry, put_entries, send
 from fencepost._file import File, named
 from fencepost._pack import Put, Take
 from fencepost.claims import Batch, Claim, claims_of
-from fencepost.codec import check_type
+from fencepost.codec import check_type, encode_many
 from fencepost.errors import InvalidArgument
 from fencepost.policies import Declaration
 from fencepost.spans import lease_us, span_us
@@ -105,10 +105,8 @@ class Queue(Generic[T]):
         messages and 1 GiB at once.
         """
         file = self._file(tx)
-        if key is not None or lane is not None:
-            payloads = list(payloads)
-        encode = file.codec.encode
-        bodies = [encode(payload) for payload in payloads]
+        payloads = list(payloads)
+        bodies = encode_many(file.codec, payloads)
         put = Put(
             0,
             bodies,
@@ -135,6 +133,7 @@ class Queue(Generic[T]):
         handed out again, with a higher token.
         """
         file = self._file(None)
+        unwrap(file, None)
         number = file.queue(self._declaration, None)
         take = Take([number], whole(limit, "limit", 1, LIMIT_MAX), alone=FP.ALONE_LAPSED)
         if lease is not None:
@@ -155,22 +154,22 @@ class Queue(Generic[T]):
         """
         held: Sequence[Claim[T]] = list(claims)
         file = self._file(tx)
+        keys = [claim._record[:2] for claim in held if claim._file is file]
+        if len(keys) < len(held):
+            raise InvalidArgument(f"some of {held!r} were claimed from another store")
+        answers = file.core.settle(unwrap(file, tx), _pack.pairs(keys))
+        lost = [claim for claim, answer in zip(held, answers, strict=True) if answer == FP.LOST]
         for claim in held:
-            if claim._file is not file:
-                raise InvalidArgument(f"{claim!r} was claimed from another store")
-        answers = file.core.settle(unwrap(file, tx), _pack.pairs(claim._key for claim in held))
-        lost: list[Claim[T]] = []
-        for claim, answer in zip(held, answers, strict=True):
-            if answer == FP.LOST:
-                lost.append(claim)
-            else:
-                claim._settled = True
+            claim._settled = True
+        for claim in lost:
+            claim._settled = False
         return lost
 
     def size(self) -> int:
         """Messages that are pending or leased."""
-        core = self._file(None).core
-        found = (record for record, name in named(core.stats()) if name == self.name)
+        file = self._file(None)
+        unwrap(file, None)
+        found = (record for record, name in named(file.core.stats()) if name == self.name)
         return sum(sum(record[PENDING : LEASED + 1]) for record in found)
 
     # ---- handling --------------------------------------------------------------------------------

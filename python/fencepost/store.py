@@ -102,11 +102,12 @@ class Store(AbstractContextManager["Store"]):
         limit: int = 50,
     ) -> Page:
         """
-        One page of the messages in a state, up to 200: those in line by due time, ended ones by
-        when they ended, from `since` to just before `before`. `kind` is a job's name.
+        One page of the messages in a state, up to 200: those in line in its order, queue by queue;
+        ended ones by when they ended, the newest first. `since` (included) and `before` (excluded)
+        bound the due moment, or the end; `kind` is a job's name.
 
-        `Page.next` is the `after=` of the next page. Outcomes of queues that are not `listed` are
-        not shown.
+        `Page.next` is the `after=` of the next page. A page may be short, even empty, with more
+        behind it. What is done in a queue that is not `listed` is not shown.
         """
         unwrap(self._file, None)
         return _looking.page(

@@ -54,8 +54,7 @@ class Transaction:
         self._file = file
         self._owner = _owner()
         self._timeout = timeout_us / SECOND
-        self._open: OpenTx | None = OpenTx(file.core)
-        file.core.begin(self._open, self._timeout)
+        self._open: OpenTx | None = file.core.begin(self._timeout)
         self._began = monotonic()
         file.held = weakref.ref(self)  # one that an interrupt tore off must be free to go
 
