@@ -164,6 +164,7 @@ static int bury(txn *t, place *at, fp_error *err) {
   at->life = (int32_t)f.life;
   at->laned = f.lane.at != NULL;
   facts_free(&f);
+  at->token = 0; /* nobody settled it: what its holder says later is lost, not "already" */
   return settle_leave(t, at, FP_STATE_DEAD, &why, NO_SPAN, err);
 }
 

@@ -284,7 +284,9 @@ int settle_cancel_at(txn *t, const place *at, bool free_key, fp_error *err) {
     code = err_set(err, FP_STORAGE, "message %lld is not where it was just read",
                    (long long)at->id);
   }
-  if (code == FP_OK) code = leave(t, at, FP_CANCELLED, &none, NO_SPAN, free_key, err);
+  place ended = *at;
+  ended.token = 0; /* its holder did not end it: what it says later is lost, not "already" */
+  if (code == FP_OK) code = leave(t, &ended, FP_CANCELLED, &none, NO_SPAN, free_key, err);
   return code;
 }
 
