@@ -22,11 +22,12 @@ from time import monotonic
 from typing import Any, Final
 
 from fencepost._batchrun import BatchRun
-from fencepost._calls import FP, Keeper
+from fencepost._calls import FP
 from fencepost._crew import Crew
 from fencepost._desk import Desk
 from fencepost._groups import Batches, Group, Singles
 from fencepost._jobrun import JobRun
+from fencepost._leases import Leases
 from fencepost._pack import Take, Verdict
 from fencepost._registry import Registry
 from fencepost._routes import Route, routes
@@ -47,8 +48,6 @@ WARY: Final = 1.0  # seconds in which a message that may be deadly shows what it
 LAST_WORD: Final = 0.5  # seconds for handlers to answer when they are told to stop
 LAST_TRIES: Final = 5  # to settle what is left before the end
 PAUSE_MAX: Final = 5.0  # seconds after the store has failed again and again
-BEAT_MIN_US: Final = 50_000
-BEAT_MAX_US: Final = 10_000_000
 
 log: Final = logging.getLogger("fencepost.worker")
 
@@ -66,7 +65,7 @@ class Loop:
         self.registry = registry
         self.failure: Error | None = None  # why it ended by itself
         self.released = 0  # messages that were given back unfinished
-        self.keeper: Keeper
+        self.leases: Leases
         self._file = store._file
         self._crew = crew
         self._names = names
@@ -93,9 +92,9 @@ class Loop:
         self._desk = Desk(self._file, {route.number: route.queue for route in found})
         self._groups = self._grouped(found)
         self._group_of = {number: group for group in self._groups for number in group.queues}
-        beat_us = min(route.lease_us for route in found) // 3
-        self.keeper = self._file.core.keeper(min(max(beat_us, BEAT_MIN_US), BEAT_MAX_US))
+        self.leases = Leases(self._file.core, min(route.lease_us for route in found))
         self._thread.start()
+        log.info("%s: working on %s", self.store.path, ", ".join(sorted(self._names)))
 
     def stop(self, grace: float) -> None:
         """Claim no more; what still runs after `grace` seconds is given back. Again: sooner."""
@@ -122,7 +121,8 @@ class Loop:
         finally:
             for group in self._groups:
                 group.give_up()
-            self.keeper.stop()
+            self.leases.end()
+            log.info("%s: stopped", self.store.path)
 
     def _survive(self, turn: Callable[[], None]) -> None:
         """What may pass is waited out; what cannot pass ends the loop."""
@@ -251,7 +251,7 @@ class Loop:
         for claim in run.claims:
             began_us = claim._lease_end_us - lease_us
             until_us = 0 if run.timeout_us is None else began_us + run.timeout_us
-            self.keeper.hold(*claim._key, lease_us, until_us)
+            self.leases.hold(claim, lease_us, until_us)
         if any(claim._lapsed for claim in run.claims):
             self._crew.beware(run, WARY)
         self._running.add(run)
@@ -282,7 +282,7 @@ class Loop:
     def _conclude(self, run: Run, verdicts: Sequence[Verdict]) -> None:
         self._running.discard(run)
         for claim in run.claims:
-            self.keeper.drop(*claim._key)
+            self.leases.drop(claim)
         self._desk.add(run.name, verdicts)
         if self._stopping.is_set():
             self.released += sum(verdict.verb == FP.RELEASE for verdict in verdicts)

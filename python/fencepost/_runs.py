@@ -16,7 +16,8 @@ from contextlib import suppress
 from time import monotonic
 from typing import Any, Final, Protocol
 
-from fencepost._calls import FP, Keeper
+from fencepost._calls import FP
+from fencepost._leases import Leases
 from fencepost._pack import Verdict
 from fencepost._registry import Registry
 from fencepost._verdicts import released, retry
@@ -39,7 +40,7 @@ class Host(Protocol):
     """What a run asks of the loop that started it."""
 
     store: Store
-    keeper: Keeper
+    leases: Leases
     registry: Registry
 
 
@@ -67,7 +68,7 @@ class Run:
         self.abandoned = False  # the loop has settled it: what the handler says comes too late
         self.cancel: Callable[[], None] | None = None  # of a coroutine
         self._why: str | None = None
-        self._keeper = host.keeper
+        self._leases = host.leases
         self._registry = host.registry
         self._file = host.store._file
 
@@ -102,7 +103,7 @@ class Run:
         if self._why is None:
             if self.deadline is not None and monotonic() >= self.deadline:
                 self._why = TIMED_OUT
-            elif any(self._keeper.lost(*claim._key) for claim in self._unsettled()):
+            elif any(self._leases.lost(claim) for claim in self._unsettled()):
                 self._why = LOST
         return self._why
 

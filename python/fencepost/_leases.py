@@ -1,0 +1,48 @@
+"""The leases of what is running: the keeper's beat, as handlers and the loop may ask for it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+from fencepost._calls import Core
+from fencepost.claims import Claim
+
+__all__ = ["Leases"]
+
+BEAT_MIN_US: Final = 50_000
+BEAT_MAX_US: Final = 10_000_000
+
+
+class Leases:
+    """
+    Renewed by a thread in C, so that a handler that holds the interpreter loses nothing.
+
+    A handler that was left behind may still ask when all is over; the lock is for that one.
+    """
+
+    def __init__(self, core: Core, shortest_us: int) -> None:
+        """Beats three times in the shortest lease that it will be given."""
+        self._keeper = core.keeper(min(max(shortest_us // 3, BEAT_MIN_US), BEAT_MAX_US))
+        self._lock = threading.Lock()
+        self._over = False
+
+    def hold(self, claim: Claim[object], lease_us: int, until_us: int) -> None:
+        """Renew it until it is dropped, or until a moment of store time; 0: for ever."""
+        with self._lock:
+            self._keeper.hold(*claim._key, lease_us, until_us)
+
+    def drop(self, claim: Claim[object]) -> None:
+        with self._lock:
+            self._keeper.drop(*claim._key)
+
+    def lost(self, claim: Claim[object]) -> bool:
+        """Whether somebody else has it. When all is over nobody renews it: then it is, too."""
+        with self._lock:
+            return self._over or self._keeper.lost(*claim._key)
+
+    def end(self) -> None:
+        """Nothing is renewed any more."""
+        with self._lock:
+            self._over = True
+            self._keeper.stop()

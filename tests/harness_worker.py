@@ -1,0 +1,96 @@
+"""Facts to wait for, and worker processes that can be killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import fencepost
+from fencepost._calls import FP
+
+T = TypeVar("T")
+
+PATIENCE = 60.0  # seconds until a fact that does not come is a failure
+
+
+def until(fact: Callable[[], T]) -> T:
+    """Wait until `fact()` is true, and return what it said."""
+    give_up = time.monotonic() + PATIENCE
+    while not (said := fact()):
+        assert time.monotonic() < give_up, "it did not come to pass"
+        time.sleep(0.005)
+    return said
+
+
+def lease(store: fencepost.Store, seconds: float, queue: str = "default", **fields: int) -> None:
+    """Leases of a job queue, which is made if it is missing."""
+    fields["lease_us"] = round(seconds * 1_000_000)
+    store._file.core.queue_define(None, queue.encode(), FP.PROFILE_JOB, fields)
+
+
+class Notes:
+    """Lines that several processes write down, each in one stroke, in one order."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def write(self, *words: object) -> None:
+        line = " ".join(map(str, words)) + "\n"
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(descriptor, line.encode())
+        finally:
+            os.close(descriptor)
+
+    def read(self) -> list[list[str]]:
+        if not self.path.exists():
+            return []
+        return [line.split() for line in self.path.read_text().splitlines()]
+
+    def count(self, *words: object) -> int:
+        """Lines that begin with these words."""
+        begin = list(map(str, words))
+        return sum(line[: len(begin)] == begin for line in self.read())
+
+
+Process = subprocess.Popen[str]
+
+
+def start(path: Path, *arguments: str, program: str = "scenario_app.py") -> Process:
+    """A worker of its own process over the file, with the jobs of `program`."""
+    command = [sys.executable, "-W", "error", str(Path(__file__).with_name(program)), str(path)]
+    return subprocess.Popen([*command, *arguments], text=True, stderr=subprocess.PIPE)
+
+
+@contextmanager
+def workers(path: Path, count: int = 1, *arguments: str) -> Iterator[list[Process]]:
+    """So many worker processes; those that still live at the end are killed."""
+    processes = [start(path, *arguments) for _ in range(count)]
+    try:
+        yield processes
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+
+
+def kill(process: Process) -> None:
+    """SIGKILL, and wait until it is gone."""
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+def ask_to_stop(process: Process) -> int:
+    """SIGTERM, and its exit code."""
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate()
+    if process.returncode:
+        sys.stderr.write(errors)
+    return process.returncode
