@@ -163,6 +163,7 @@ typedef struct keeping {
   fp_store *store;
   purge purge;
   int64_t *walked;
+  retention next; /* where the rounds will have come to, once this slice is in the file */
   int32_t limit;
   bool more;
 } keeping;
@@ -213,7 +214,10 @@ int fp_purge(fp_store *store, int64_t queue, int32_t state, int64_t before_us, i
 
 static int retain(txn *t, void *argument, fp_error *err) {
   keeping *k = argument;
-  return retain_slice(t, &k->store->retention, k->limit, &k->purge.purged, &k->more, err);
+  sys_lock(&k->store->gate);
+  k->next = k->store->retention;
+  sys_unlock(&k->store->gate);
+  return retain_slice(t, &k->next, k->limit, &k->purge.purged, &k->more, err);
 }
 
 int fp_retain(fp_store *store, int32_t limit, int64_t *purged, int32_t *more, fp_error *err) {
@@ -224,6 +228,11 @@ int fp_retain(fp_store *store, int32_t limit, int64_t *purged, int32_t *more, fp
   if (code != FP_OK) return code;
   code = check_between("limit", limit, 1, SLICE_MAX, err);
   if (code == FP_OK) code = group_run(store, NULL, "retention", retain, &k, err);
+  if (code == FP_OK) { /* two slices at once find the same: whose place is kept does not matter */
+    sys_lock(&store->gate);
+    store->retention = k.next;
+    sys_unlock(&store->gate);
+  }
   group_leave(store);
   if (code == FP_OK) {
     *purged = k.purge.purged;

@@ -21,6 +21,7 @@ struct fp_store {
   int64_t blocked_since_us; /* 0, or since when a turn was wanted in vain */
   bool reading;        /* somebody has the reader */
   fp_tx *open;         /* the caller's transaction, while one is open */
+  retention retention; /* how far its rounds have come */
   /* -------------------------------------------------- */
 
   db writer;           /* of whoever has the turn, with all that follows */
@@ -29,7 +30,6 @@ struct fp_store {
   bool guest;          /* the authorizer judges: the caller's own SQL is at work */
   char denied[160];    /* what the authorizer did not allow */
   bool goes_back, inserts; /* what it saw of the statement: ROLLBACK TO, INSERT */
-  retention retention; /* how far its rounds have come */
 
   db reader;           /* of whoever has `reading`, with what follows */
   int64_t purge_walked; /* how far purges have walked */

@@ -1,0 +1,143 @@
+"""
+The ladder: an operation fails at its first step, at its second, and so on, until it passes.
+
+After each rung the whole file, read by another process, is what it was; the same handle goes on,
+and what it then does once it may is what it would have done at once.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from fencepost._calls import Core
+from fencepost.errors import StorageError
+from harness_cases import Case, Context
+from harness_core import START, lib, opened
+from harness_outside import Outside
+
+META = re.compile(r"(INSERT INTO \"fencepost_meta\" VALUES\(1,1),X'\w{32}','[^']*',-?\d+,-?\d+,")
+FOR_EVER = 1 << 30
+
+Arm = Callable[[int], None]
+
+
+def steps(times: int) -> Arm:
+    """That statement step fails with an I/O error, and `times` - 1 after it."""
+    return lambda rung: lib.fp_fault_step(rung, times)
+
+
+def memory(times: int) -> Arm:
+    """That allocation fails, and `times` - 1 after it; SQLite's and ours alike."""
+    return lambda rung: lib.fp_fault_memory(rung, times)
+
+
+def disarm() -> None:
+    lib.fp_fault_step(-1, 0)
+    lib.fp_fault_memory(-1, 0)
+
+
+def sameness(dump: str) -> str:
+    """The file without what makes each one different: its name, and the clock when it was made."""
+    return META.sub(r"\1, …,", dump)
+
+
+def findings(core: Core) -> str:
+    return core.check(full=True).blob.decode()
+
+
+class Ladder:
+    """One case on a file of its own; `fresh` begins it anew."""
+
+    def __init__(self, case: Case, folder: Path, outside: Outside) -> None:
+        self.case = case
+        self.path = folder / "app.db"
+        self._outside = outside
+        self._core: Core | None = None
+        self.context: Context = None
+
+    def dump(self) -> str:
+        return sameness(self._outside.dump(self.path))
+
+    @property
+    def core(self) -> Core:
+        assert self._core is not None
+        return self._core
+
+    def fresh(self) -> str:
+        """Prepares the case in a new file; what is in it then."""
+        self.end()
+        shutil.rmtree(self.path.parent, ignore_errors=True)
+        self._core = opened(self.path)
+        self.context = self.case.prepare(self.core)
+        self._now = self.core.now()
+        return self.dump()
+
+    def operate(self) -> None:
+        self.case.operate(self.core, self.context)
+
+    def end(self) -> None:
+        if self._core is not None:
+            self._core.close()
+        self._core = self.context = None
+
+    def without_faults(self) -> str:
+        """What the operation leaves when nothing fails."""
+        self.fresh()
+        self.operate()
+        assert findings(self.core) == ""
+        return self.dump()
+
+    def climb(self, arm: Arm) -> int:
+        """
+        How many rungs there were.
+
+        A failed allocation that SQLite or the core can do without is no failure: then the
+        operation must have done the whole of its work.
+        """
+        after = self.without_faults()
+        rung = 0
+        while True:
+            before = self.fresh()
+            while (hits := self._hits(arm, rung)) < 0:
+                assert self.dump() == before, f"rung {rung} left something behind"
+                rung += 1
+            assert self.dump() == after, f"after rung {rung} it did something else"
+            assert findings(self.core) == ""
+            if hits == 0:
+                return rung
+            rung += 1
+
+    def _hits(self, arm: Arm, rung: int) -> int:
+        """How many faults the operation met and overcame; -1: it failed of them."""
+        arm(rung)
+        try:
+            self.operate()
+        except StorageError as error:
+            if lib.fp_fault_hits() == 0 or not told(error):
+                raise
+            return -1
+        else:
+            hits: int = lib.fp_fault_hits()
+            return hits
+        finally:
+            disarm()
+
+
+def told(error: StorageError) -> bool:
+    """Does it say what the world did to it?"""
+    return "disk I/O error" in str(error) or "out of memory" in str(error)
+
+
+def memory_live() -> int:
+    """Allocations of ours that are not given back, those of collected handles aside."""
+    gc.collect()
+    live: int = lib.fp_memory_live()
+    return live
+
+
+__all__ = ["FOR_EVER", "START", "Ladder", "disarm", "findings", "memory", "memory_live", "steps"]
+__all__ += ["told"]

@@ -1,0 +1,79 @@
+"""Everything that only looks, as cases: whatever fails in them, the file stays what it was."""
+
+from __future__ import annotations
+
+from array import array
+
+import harness_scenes as scene
+from fencepost._calls import Core
+from fencepost._pack import Filter
+from harness_cases import DONE, Case, Context, case
+from harness_core import lib, put, state_of, take
+from harness_scenes import MONTH_LATER
+
+LOOKS: list[Case] = []
+
+
+@case(scene.dead, LOOKS)
+def get(core: Core, ids: Context) -> None:
+    assert state_of(core, ids[0]) == lib.FP_STATE_DEAD
+
+
+@case(scene.keyed, LOOKS)
+def get_by_key(core: Core, queue: Context) -> None:
+    assert core.get_by_key(queue, 0, lib.FP_LIFE_LASTING, b"old").rows == 1
+
+
+@case(scene.some, LOOKS)
+def list_pending(core: Core, queue: Context) -> None:
+    assert core.list(Filter(lib.FP_PENDING, 10))[0].rows == 3
+
+
+@case(scene.dead, LOOKS)
+def list_dead(core: Core, ids: Context) -> None:
+    assert core.list(Filter(lib.FP_STATE_DEAD, 10))[0].rows == 2
+
+
+@case(scene.one_held, LOOKS)
+def content(core: Core, held: Context) -> None:
+    assert core.content(held.id).rows == 1
+
+
+@case(scene.lapsed, LOOKS)
+def count(core: Core, queue: Context) -> None:
+    assert core.stats().rows == 1
+
+
+@case(scene.ended, LOOKS)
+def check(core: Core, queue: Context) -> None:
+    found = core.check(full=True).blob
+    assert found == b"" or b"error code=7" in found  # SQLite's own word for "out of memory" there
+
+
+@case(scene.ended, LOOKS)
+def count_what_a_purge_would_take(core: Core, queue: Context) -> None:
+    assert core.purge(0, lib.FP_DONE_UNLISTED, MONTH_LATER, 100, apply=False) == 3
+
+
+@case(scene.dead, LOOKS)
+def ask_what_a_replay_would_do(core: Core, ids: Context) -> None:
+    assert core.replay(array("q", [ids[0], -1]), 0, 0, apply=False) == DONE
+
+
+@case(scene.jobs, LOOKS)
+def find_a_queue(core: Core, queue: Context) -> None:
+    assert core.queue_find(None, b"jobs")[0] == queue
+
+
+@case(scene.jobs, LOOKS)
+def find_nothing_to_claim(core: Core, queue: Context) -> None:
+    assert take(core, queue, until_us=1) == []
+
+
+@case(scene.some, LOOKS)
+def roll_back(core: Core, queue: Context) -> None:
+    begun = core.begin(30)
+    try:
+        put(core, queue, b"never", tx=begun)
+    finally:
+        begun.end(commit=False)

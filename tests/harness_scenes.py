@@ -1,0 +1,141 @@
+"""What stands in a file before an operation: small scenes, the same each time they are set."""
+
+from __future__ import annotations
+
+from fencepost._calls import Core
+from harness_core import START, Held, Verdict, ack, define, lib, put, settle, take
+
+LEASE = 30_000_000
+LATER = START + 10 * LEASE
+MONTH_LATER = START + 30 * 86_400_000_000
+
+
+def jobs(core: Core, **fields: int) -> int:
+    return define(core, "jobs", lib.FP_PROFILE_JOB, **fields)
+
+
+def bulk(core: Core) -> int:
+    return define(core, "bulk", lib.FP_PROFILE_QUEUE)
+
+
+def some(core: Core) -> int:
+    """Three pending jobs."""
+    queue = jobs(core)
+    put(core, queue, b"a", b"b", b"c")
+    return queue
+
+
+def one_held(core: Core) -> Held:
+    return take(core, some(core))[0]
+
+
+def bulk_held(core: Core) -> list[Held]:
+    queue = bulk(core)
+    put(core, queue, b"a", b"b", b"c")
+    return take(core, queue, 2)
+
+
+def keyed(core: Core) -> int:
+    queue = jobs(core)
+    put(core, queue, b"a", keys=[b"old"], life=lib.FP_LIFE_LASTING)
+    put(core, queue, b"u", keys=[b"live"], life=lib.FP_LIFE_LIVE)
+    return queue
+
+
+def laned(core: Core) -> int:
+    """Lane x with its head in the line and one behind it; halts behind a dead head."""
+    queue = jobs(core, on_dead=1, max_attempts=1)
+    lives = bytes([lib.FP_LIFE_LIVE, lib.FP_LIFE_LIVE])
+    put(core, queue, b"1", b"2", lanes=[b"x", b"x"], keys=[b"k1", b"k2"], lives=lives)
+    return queue
+
+
+def laned_held(core: Core) -> Held:
+    return take(core, laned(core))[0]
+
+
+def dead(core: Core) -> list[int]:
+    """Two dead letters, one of a lane and with a live key."""
+    queue = jobs(core)
+    ids = put(core, queue, b"a", b"b", lanes=[None, b"x"], keys=[None, b"k"], life=lib.FP_LIFE_LIVE)
+    held = take(core, queue, 2)
+    settle(core, *(fail(claim) for claim in held))
+    put(core, queue, b"behind", lanes=[b"x"])
+    return [int(number) for number in ids]
+
+
+def ended(core: Core) -> int:
+    """Outcomes of every sort, old enough to go."""
+    listed, plain = keyed(core), bulk(core)
+    put(core, plain, b"k", keys=[b"once"], life=lib.FP_LIFE_LASTING)
+    ack(core, *take(core, [listed, plain], 3))
+    put(core, listed, b"c")
+    (last,) = take(core, listed)
+    core.progress(None, last.id, b"half")
+    core.cancel(None, [last.id])
+    core.hand(MONTH_LATER)
+    return listed
+
+
+def fail(claim: Held) -> Verdict:
+    return Verdict(claim.id, claim.token, lib.FP_FAIL, 0, None, b"error", b"E", b"it broke")
+
+
+def say(claim: Held, verb: int, delay_us: int = 0) -> Verdict:
+    return Verdict(claim.id, claim.token, verb, delay_us, None, b"error", None, b"not yet")
+
+
+def wakeup_held(core: Core) -> tuple[int, Held]:
+    queue = define(core, "wake", lib.FP_PROFILE_WAKEUP)
+    put(core, queue, b"w", keys=[b"run"], life=lib.FP_LIFE_LIVE)
+    return queue, take(core, queue)[0]
+
+
+def rearmed_held(core: Core) -> tuple[int, Held]:
+    queue, held = wakeup_held(core)
+    put(core, queue, b"w", keys=[b"run"], life=2)
+    return queue, held
+
+
+def bulk_some(core: Core) -> int:
+    queue = bulk(core)
+    put(core, queue, b"a", b"b", b"c")
+    return queue
+
+
+def lapsed(core: Core) -> int:
+    queue = jobs(core)
+    put(core, queue, b"a")
+    take(core, queue)
+    core.hand(LATER)
+    return queue
+
+
+def used_up(core: Core) -> int:
+    """The head of a lane and a lone one, both used up by workers that never answered."""
+    queue = laned(core)
+    put(core, queue, b"alone")
+    assert len(take(core, queue, 2)) == 2
+    put(core, queue, b"healthy", delay_us=11 * LEASE)
+    core.hand(LATER + 2 * LEASE)
+    return queue
+
+
+def ids_of(core: Core) -> list[int]:
+    return [int(one) for one in put(core, jobs(core), b"a", b"b", keys=[b"k", None], life=2)]
+
+
+def waiting(core: Core) -> int:
+    """The id of the second in its lane."""
+    (one,) = put(core, laned(core), b"", keys=[b"k2"], life=2, equal=lib.FP_EQUAL_RETURN)
+    return int(one)
+
+
+def progressed(core: Core) -> int:
+    return one_held(core).id
+
+
+def halted(core: Core) -> int:
+    held = laned_held(core)
+    settle(core, fail(held))
+    return held.queue

@@ -1,0 +1,130 @@
+"""
+Every operation fails at each of its steps in turn, and leaves nothing behind.
+
+The world fails in two ways here: a statement's step answers with an I/O error, or an allocation
+with nothing; once, or from there on until the operation has given up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fencepost._calls import Core
+from fencepost.errors import StorageError
+from harness_cases import CASES, Case
+from harness_core import core as core_of
+from harness_core import lib, opened
+from harness_ladder import FOR_EVER, Arm, Ladder, disarm, findings, memory, memory_live, steps, told
+from harness_looks import LOOKS
+from harness_outside import Outside
+
+pytestmark = pytest.mark.hostile
+
+
+@pytest.fixture(autouse=True)
+def peace_afterwards() -> Iterator[None]:
+    yield
+    disarm()
+
+
+def ladder(case: Case, folder: Path, outside: Outside) -> Ladder:
+    return Ladder(case, folder / "ladder", outside)
+
+
+@pytest.mark.parametrize("case", [*CASES, *LOOKS], ids=str)
+def test_a_failed_step_leaves_nothing_behind(case: Case, tmp_path: Path, outside: Outside) -> None:
+    """I/O error at one step; then the same handle does it all, claims it gave out included."""
+    one = ladder(case, tmp_path, outside)
+    assert one.climb(steps(1)) > 0
+    one.end()
+
+
+@pytest.mark.parametrize("case", [*CASES, *LOOKS], ids=str)
+def test_failing_steps_leave_nothing_behind(case: Case, tmp_path: Path, outside: Outside) -> None:
+    """From that step on each one fails, also those of the way back."""
+    one = ladder(case, tmp_path, outside)
+    assert one.climb(steps(FOR_EVER)) > 0
+    one.end()
+
+
+@pytest.mark.parametrize("case", [*CASES, *LOOKS], ids=str)
+def test_a_failed_allocation_leaves_nothing_behind(
+    case: Case, tmp_path: Path, outside: Outside
+) -> None:
+    """And nothing of ours is left in memory once the handle is gone."""
+    live = memory_live()
+    one = ladder(case, tmp_path, outside)
+    one.climb(memory(1))
+    one.end()
+    assert memory_live() == live
+
+
+@pytest.mark.parametrize("case", [*CASES, *LOOKS], ids=str)
+def test_no_memory_at_all_leaves_nothing_behind(
+    case: Case, tmp_path: Path, outside: Outside
+) -> None:
+    """No allocation succeeds from there on, not even those of the rollback."""
+    one = ladder(case, tmp_path, outside)
+    one.climb(memory(FOR_EVER))
+    one.end()
+
+
+MINE = """
+    PRAGMA journal_mode = WAL;
+    CREATE TABLE mine (x);
+    INSERT INTO mine VALUES (7);
+"""
+
+
+@pytest.mark.parametrize("times", [1, FOR_EVER])
+@pytest.mark.parametrize("faults", [steps, memory])
+def test_an_open_that_fails_leaves_the_file_alone(
+    faults: Callable[[int], Arm], times: int, path: Path, outside: Outside
+) -> None:
+    """None of our tables, or all of them; the application's own are not touched."""
+    live = memory_live()
+    arm, rung, hits = faults(times), 0, 1
+    whole = tables_of_a_new_file(path.with_name("other.db"), outside)
+    begin_anew(path, outside)
+    while hits:
+        arm(rung)
+        core = opened_if_possible(path)
+        hits = lib.fp_fault_hits()
+        disarm()
+        dumped = outside.dump(path)
+        assert 'INSERT INTO "mine" VALUES(7)' in dumped
+        assert dumped.count("CREATE TABLE fencepost_") in (0, whole)
+        assert core is not None or hits
+        if "fencepost_meta" in dumped:
+            assert dumped.count('INSERT INTO "fencepost_meta"') == 1
+            core = core or opened(path)
+            assert findings(core) == ""
+            core.close()
+            begin_anew(path, outside)
+        rung += 1 if faults is steps else 7  # there are thousands of allocations
+    del core
+    assert memory_live() == live
+
+
+def opened_if_possible(path: Path) -> Core | None:
+    try:
+        return opened(path)
+    except StorageError as error:
+        if not told(error):
+            raise
+        return None
+
+
+def begin_anew(path: Path, outside: Outside) -> None:
+    """An application's own file; SQLite takes the side files of the last one away with it."""
+    path.unlink(missing_ok=True)
+    path.touch()
+    outside.change(path, MINE)
+
+
+def tables_of_a_new_file(path: Path, outside: Outside) -> int:
+    with core_of(path):
+        return outside.dump(path).count("CREATE TABLE fencepost_")
