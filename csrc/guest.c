@@ -5,7 +5,7 @@
 
 #include "fault.h"
 
-enum { SQL_SHOWN_MAX = 300 }; /* bytes of a failing statement that its error shows */
+enum { SHOWN_MAX = 300 }; /* bytes that an error shows of the statement, and of SQLite's words */
 
 struct fp_guest {
   fp_tx *tx;         /* NULL: the transaction is over */
@@ -28,7 +28,7 @@ static void shorten(char *into, const char *sql, int64_t bytes) {
       blank = used > 0;
       continue;
     }
-    cut = used + 2 > SQL_SHOWN_MAX;
+    cut = used + 2 > SHOWN_MAX;
     if (blank && !cut) into[used++] = ' ';
     if (!cut) into[used++] = sql[i];
     blank = false;
@@ -51,15 +51,17 @@ static const char *way_out(const char *words) {
 static int tell(fp_tx *tx, int rc, const char *sql, int64_t sql_bytes, fp_error *err) {
   fp_store *store = tx->store;
   sqlite3 *handle = store->writer.handle;
-  char shown[SQL_SHOWN_MAX + 8];
+  char shown[SHOWN_MAX + 8];
   shorten(shown, sql, sql_bytes);
   if (store->denied[0] != 0) return err_set(err, FP_INVALID, "%s; in: %s", store->denied, shown);
 
   bool its_own = (sqlite3_errcode(handle) & 0xff) == (rc & 0xff);
-  const char *words = its_own ? sqlite3_errmsg(handle) : sqlite3_errstr(rc);
+  const char *said = its_own ? sqlite3_errmsg(handle) : sqlite3_errstr(rc);
+  char words[SHOWN_MAX + 8]; /* they may carry half the statement themselves */
+  shorten(words, said, (int64_t)strlen(said));
   err->sqlite_code = its_own ? sqlite3_extended_errcode(handle) : rc;
   bool gone = sqlite3_get_autocommit(handle);
-  int code = err_set(err, gone ? FP_STORAGE : FP_CONSTRAINT, "%.400s%s [sqlite %d]%s; in: %s",
+  int code = err_set(err, gone ? FP_STORAGE : FP_CONSTRAINT, "%s%s [sqlite %d]%s; in: %s",
                      words, way_out(words), err->sqlite_code,
                      gone ? "; the transaction was rolled back" : "", shown);
   if (gone) {

@@ -24,13 +24,15 @@ static bool listed(const char *const *list, int count, const char *name) {
   return false;
 }
 
-/* Reading what a schema is like, and the two numbers of the header that are the application's. */
+/* Reading what a schema is like, and the two numbers of the header that are the application's. The
+** last two are asked for by full-text and r-tree tables, whose own SQL is judged, too. */
 static bool pragma_allowed(const char *name, const char *value) {
   static const char *const any[] = {"table_info", "table_xinfo", "table_list", "index_list",
                                     "index_info", "index_xinfo", "foreign_key_list",
                                     "foreign_key_check", "user_version", "application_id"};
   static const char *const reading[] = {"foreign_keys", "encoding", "database_list",
-                                        "collation_list", "function_list"};
+                                        "collation_list", "function_list", "data_version",
+                                        "page_size"};
   return listed(any, COUNT_OF(any), name) ||
          (value == NULL && listed(reading, COUNT_OF(reading), name));
 }
