@@ -1,0 +1,142 @@
+"""Looking at a file: counts, lists, one message. Payloads only when they are asked for."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any, cast, get_args
+
+import click
+
+import fencepost
+from fencepost.cli.database import Database
+from fencepost.cli.output import Column, document, json_option, table
+
+STATES = get_args(fencepost.State)
+PAGE = 200  # messages that the store lists at once
+
+
+@click.command()
+@json_option
+@click.pass_obj
+def stats(database: Database, as_json: bool) -> None:
+    """Counts and ages by queue."""
+    with database.open() as store:
+        found = store.stats()
+    if as_json:
+        document(found)
+        return
+    counts = ("pending", "waiting", "leased", "done", "dead", "unknown", "cancelled")
+    table(
+        [
+            Column("queue", style="bold"),
+            *(Column(name, right=True) for name in counts),
+            Column("oldest due, s", right=True),
+            Column("paused"),
+        ],
+        [
+            [name, *(queue[state] for state in counts), queue["oldest_age"], queue["paused"]]
+            for name, queue in found["queues"].items()
+        ],
+    )
+
+
+@click.command("list")
+@click.argument("state", type=click.Choice(STATES), default="pending")
+@click.option("--queue", help="Only of this queue.")
+@click.option("--after", metavar="CURSOR", help="Go on behind a page: its `next`.")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True)
+@json_option
+@click.pass_obj
+def list_(
+    database: Database,
+    state: str,
+    queue: str | None,
+    after: str | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """
+    Messages in a STATE (else the pending ones), without their payload.
+
+    Those in line by due time; the others by when they ended.
+    """
+    wanted = cast("fencepost.State", state)
+    found: list[fencepost.Message] = []
+    with database.open() as store:
+        while len(found) < limit:
+            slice_ = min(PAGE, limit - len(found))
+            page = store.messages(wanted, queue=queue, after=after, limit=slice_)
+            found += page
+            after = page.next
+            if after is None:
+                break
+    if as_json:
+        document({"messages": [_message(message) for message in found], "next": after})
+        return
+    table(
+        [
+            Column("id", right=True, style="bold"),
+            Column("queue"),
+            Column("key"),
+            Column("lane"),
+            Column("state"),
+            Column("attempt", right=True),
+            Column("due" if state in ("pending", "leased") else "ended"),
+            Column("failure"),
+        ],
+        [
+            [m.id, m.queue, m.key, m.lane, m.state, m.attempt, m.due or m.settled_at, _failure(m)]
+            for m in found
+        ],
+    )
+    if after is not None:
+        click.echo(f"next: --after {after}", err=True)
+
+
+@click.command()
+@click.argument("id", type=click.IntRange(1))
+@click.option("--payload", is_flag=True, help="Also the payload, the headers and the result.")
+@json_option
+@click.pass_obj
+def show(database: Database, id: int, payload: bool, as_json: bool) -> int:
+    """One message."""
+    with database.open() as store:
+        message = store.message(id)
+        content = store.content(id) if payload and message else None
+    if message is None:
+        raise click.ClickException(f"there is no message {id}")
+    told = _message(message)
+    if content:
+        told["headers"] = dict(content.headers)
+        told["payload"] = _value(content.body)
+        told["result"] = None if content.result is None else _value(content.result)
+    if as_json:
+        document(told)
+        return 0
+    told["failure"] = _failure(message)
+    for name in ("headers", "payload", "result"):
+        if name in told:
+            told[name] = json.dumps(told[name], ensure_ascii=False)
+    table([Column("field", style="bold"), Column("value")], list(told.items()))
+    return 0
+
+
+def _message(message: fencepost.Message) -> dict[str, Any]:
+    failure = message.failure
+    return {**message._asdict(), "failure": failure._asdict() if failure else None}
+
+
+def _failure(message: fencepost.Message) -> str | None:
+    failure = message.failure
+    if failure is None:
+        return None
+    return f"{failure.kind}: {failure.text}" if failure.text else failure.kind
+
+
+def _value(body: bytes) -> Any:
+    """The payload as the JSON value it is; other bytes as {"base64": …}."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return {"base64": base64.b64encode(body).decode("ascii")}

@@ -1,0 +1,99 @@
+"""
+How the command line speaks: tables on a terminal, plain columns into a pipe, JSON when asked.
+
+What comes out of a file is somebody else's text. On its way to a terminal it passes `printable`,
+and it is never read as markup.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timezone
+from typing import Any, NamedTuple
+
+import click
+from rich.box import ROUNDED
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+
+
+class Column(NamedTuple):
+    name: str
+    right: bool = False
+    style: str = ""
+
+
+def printable(text: str) -> str:
+    """The text with everything that is not a visible character or a space written out."""
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
+    )
+
+
+def cell(value: object) -> str:
+    """One value as a person reads it; nothing is a dash."""
+    if value is None or value == "":
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, datetime):
+        return value.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    if isinstance(value, float):
+        return f"{value:.1f}"
+    return printable(str(value))
+
+
+def table(
+    columns: Sequence[Column],
+    rows: Iterable[Sequence[object]],
+    *,
+    title: str = "",
+    console: Console | None = None,
+) -> None:
+    """
+    Print rows: a table on a terminal; elsewhere columns padded with spaces, a line a row.
+
+    A value that is a `Text` keeps its own style.
+    """
+    console = console or Console()
+    if console.is_terminal:
+        drawn = Table(title=Text(title) if title else None, header_style="bold", box=ROUNDED)
+        for column in columns:
+            drawn.add_column(
+                column.name, justify="right" if column.right else "left", style=column.style
+            )
+        for row in rows:
+            drawn.add_row(*(v if isinstance(v, Text) else Text(cell(v)) for v in row))
+        console.print(drawn)
+        return
+    cells = [[column.name for column in columns], *([cell(value) for value in row] for row in rows)]
+    widths = [max(map(len, texts)) for texts in zip(*cells, strict=True)]
+    if title:
+        print(f"\n{title}", file=console.file)
+    for row in cells:
+        padded = (
+            text.rjust(width) if column.right else text.ljust(width)
+            for text, width, column in zip(row, widths, columns, strict=True)
+        )
+        print("  ".join(padded).rstrip(), file=console.file)
+
+
+def document(value: object) -> None:
+    """Print one JSON document on one line. Everything that is not plain ASCII is escaped."""
+    print(json.dumps(value, default=_as_json), flush=True)
+
+
+def _as_json(value: object) -> Any:
+    if isinstance(value, datetime):
+        return value.astimezone(timezone.utc).isoformat()
+    raise TypeError(type(value).__name__)
+
+
+def complain(text: str) -> None:
+    """One plain line on stderr."""
+    print(f"fencepost: {printable(text)}", file=sys.stderr)

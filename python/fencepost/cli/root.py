@@ -1,0 +1,66 @@
+"""The commands under one name, and the one place where an error becomes a line and a code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+from click.core import ParameterSource
+
+import fencepost
+from fencepost.cli.database import Database
+from fencepost.cli.demo import demo
+from fencepost.cli.ingest import ingest
+from fencepost.cli.look import list_, show, stats
+from fencepost.cli.output import complain
+from fencepost.cli.work import work
+
+
+@click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--database",
+    envvar="FENCEPOST_DATABASE",
+    metavar="PATH",
+    help="The file. Also: FENCEPOST_DATABASE in the environment.",
+)
+@click.version_option(package_name="fencepost", message="%(prog)s %(version)s")
+@click.pass_context
+def cli(context: click.Context, database: str | None) -> None:
+    """Durable jobs and queues in one SQLite file."""
+    named = context.get_parameter_source("database") is ParameterSource.COMMANDLINE
+    context.obj = Database(database, named=named)
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+        context.exit(2)
+
+
+for command in (work, ingest, stats, list_, show, demo):
+    cli.add_command(command)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command; the exit code. Whatever goes wrong is told in one line on stderr."""
+    try:
+        code = cli.main(list(arguments), prog_name="fencepost", standalone_mode=False)
+        sys.stdout.flush()
+    except click.UsageError as error:
+        hint = f" (see: {error.ctx.command_path} --help)" if error.ctx else ""
+        complain(error.format_message() + hint)
+        return 2
+    except click.ClickException as error:
+        complain(error.format_message())
+        return 1
+    except (click.Abort, KeyboardInterrupt):
+        complain("interrupted")
+        return 1
+    except BrokenPipeError:
+        # The reader has seen enough. The interpreter must not stumble over the same pipe again
+        # when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (fencepost.Error, OSError) as error:
+        complain(str(error))
+        return 1
+    return code if isinstance(code, int) else 0

@@ -1,0 +1,38 @@
+"""Each example runs as it stands."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from importlib import resources
+from pathlib import Path
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+DATA = str(resources.files("fencepost") / "data" / "quakes.jsonl")
+
+
+def test_quickstart_sends_and_stops_when_it_is_told(tmp_path: Path) -> None:
+    command = [sys.executable, str(EXAMPLES / "quickstart.py")]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "to ann@example.com: hello\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+
+
+def test_ingest_counts_each_report_once_however_often_it_comes(tmp_path: Path) -> None:
+    def run(*files: str) -> list[str]:
+        command = [sys.executable, str(EXAMPLES / "ingest.py"), *files]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        return done.stdout.splitlines()
+
+    first = run(DATA, DATA)
+    again = run(DATA)
+    sums = [line for line in first if "reports" in line]
+    assert sum(int(line.split()[1]) for line in sums) == 1707
+    assert [line for line in again if "reports" in line] == sums
+    assert [line for line in again if "known" in line] == [
+        "quakes.jsonl: 0 new, 1000 known",
+        "quakes.jsonl: 0 new, 707 known",
+    ]

@@ -1,0 +1,176 @@
+"""`fencepost work`: starting, stopping, and what becomes of processes that are killed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from commands import Run, quiet_environment, runner, until
+
+APP = """
+import os, signal, time
+import fencepost
+
+app = fencepost.App("app.db")
+
+@app.job
+def note(text: str) -> str:
+    with open("notes", "a") as notes:
+        notes.write(f"{text} {os.getpid()}\\n")
+    return text
+
+@app.job
+def wait() -> None:
+    with open("notes", "a") as notes:
+        notes.write(f"waiting {os.getpid()}\\n")
+    time.sleep(600)
+
+deadly = app.queue("deadly", str, lease=0.5, max_attempts=2, listed=True)
+
+@deadly.handler()
+def die(batch: fencepost.Batch[str]) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """A folder with an application in it: shop.py and its app.db."""
+    (tmp_path / "shop.py").write_text(APP)
+    return tmp_path
+
+
+@pytest.fixture
+def run(shop: Path) -> Run:
+    return runner(shop)
+
+
+@pytest.fixture
+def start(shop: Path) -> Iterator[Start]:
+    """Starts `fencepost ARGUMENTS` in the shop; what still runs at the end is killed."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*arguments: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "fencepost", *arguments],
+            cwd=shop,
+            env=quiet_environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def enqueue(shop: Path, *calls: str) -> None:
+    """Each call, such as `note.enqueue('a')`, by a process of its own."""
+    command = [sys.executable, "-c", f"from shop import *; {'; '.join(calls)}"]
+    subprocess.run(command, cwd=shop, check=True)
+
+
+def notes(shop: Path) -> list[list[str]]:
+    """What the jobs wrote so far: (text, process) each."""
+    path = shop / "notes"
+    return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_work_runs_jobs_until_it_is_told_to_stop(shop: Path, start: Start, number: int) -> None:
+    enqueue(shop, "note.enqueue('one')", "note.enqueue('two')")
+    worker = start("work", "shop:app", "--threads", "2")
+    until(lambda: len(notes(shop)) == 2)
+    worker.send_signal(number)
+    assert worker.wait(30) == 0
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("nowhere:app", "nowhere: ModuleNotFoundError"),
+        ("shop:nothing", "shop:nothing names no fencepost.App"),
+        ("shop:note", "shop:note names no fencepost.App"),
+        ("broken:app", "broken: ZeroDivisionError: division by zero ("),
+        ("nowhere", "nowhere: ModuleNotFoundError"),
+    ],
+)
+def test_work_says_in_one_line_why_there_is_no_app(
+    shop: Path, run: Run, target: str, words: str
+) -> None:
+    (shop / "broken.py").write_text("\n1 / 0\n")
+    stderr = run("work", target, code=2).stderr
+    assert stderr.startswith(f"fencepost: {words}")
+    assert stderr.count("\n") == 1
+
+
+def test_an_app_with_a_file_takes_no_other_one(run: Run) -> None:
+    assert "app.db" in run("--database", "other.db", "work", "shop:app", code=2).stderr
+
+
+def test_an_app_without_a_file_takes_the_one_that_is_named(shop: Path, start: Start) -> None:
+    (shop / "shop.py").write_text(APP.replace('App("app.db")', "App()"))
+    enqueue(shop, "note.at(app.open('given.db')).enqueue('here')")
+    worker = start("--database", "given.db", "work", "shop:app")
+    until(lambda: notes(shop))
+    worker.terminate()
+    assert worker.wait(30) == 0
+
+
+def test_an_app_without_a_file_wants_one_to_be_named(shop: Path, run: Run) -> None:
+    (shop / "shop.py").write_text(APP.replace('App("app.db")', "App()"))
+    assert "--database" in run("work", "shop:app", code=2).stderr
+
+
+def test_a_killed_process_of_several_is_replaced(shop: Path, start: Start) -> None:
+    """A message that kills its worker is dead after its attempts, and the others go on."""
+    enqueue(shop, "deadly.enqueue('x')", *(f"note.enqueue('{n}')" for n in range(20)))
+    parent = start("work", "shop:app", "--procs", "2", "--threads", "1", "--json")
+    until(lambda: len({text for text, _ in notes(shop)}) == 20)
+    until(lambda: dead(shop))
+    parent.terminate()
+    said, _ = parent.communicate(timeout=60)
+    assert parent.returncode == 0
+    events = [json.loads(line) for line in said.splitlines()]
+    ended = [event["code"] for event in events if event.get("event") == "ended"]
+    assert ended == [-9, -9, 0, 0]
+
+
+def dead(shop: Path) -> list[Any]:
+    command = [sys.executable, "-m", "fencepost", "--database", "app.db", "list", "dead", "--json"]
+    told = subprocess.run(command, cwd=shop, check=True, capture_output=True, text=True).stdout
+    return list(json.loads(told)["messages"])
+
+
+def test_children_die_with_a_parent_that_is_killed(shop: Path, start: Start) -> None:
+    """The lifeline: SIGKILL gives the parent no chance to tell them."""
+    enqueue(shop, "wait.enqueue()", "wait.enqueue()")
+    parent = start("work", "shop:app", "--procs", "2", "--threads", "1", "--grace", "0.1")
+    until(lambda: len(notes(shop)) == 2)
+    parent.kill()
+    for _, process in notes(shop):
+        until(lambda process=process: gone(int(process)))  # type: ignore[misc]
+
+
+def gone(process: int) -> bool:
+    """Ended; where nobody reaps orphans, it stays a zombie."""
+    told = ["ps", "-o", "stat=", "-p", str(process)]
+    state = subprocess.run(told, check=False, capture_output=True, text=True).stdout.strip()
+    return state == "" or state.startswith("Z")
+
+
+def test_children_that_cannot_start_are_not_started_again(run: Run) -> None:
+    run("work", "nowhere:app", "--procs", "2", code=2)
