@@ -181,7 +181,7 @@ def region(text: str, mark: str) -> str:
 
 def glue(module: str, header: str) -> str:
     """The C that cffi writes for `module`, from the text of fencepost.h."""
-    from cffi import FFI  # here, so that fetching needs nothing but the standard library
+    from cffi import FFI  # here, because fetching needs setuptools alone
 
     ffi = FFI()
     ffi.cdef(region(header, "cdef"))
