@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import threading
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 import fencepost
-from fencepost import Busy, InvalidArgument, Store
+from fencepost import Busy, InvalidArgument, Store, Transaction
 from fencepost.testing import Clock
 
 SCHEMA = "CREATE TABLE orders (id INTEGER PRIMARY KEY, note TEXT NOT NULL, data)"
@@ -131,6 +132,15 @@ def test_another_task_may_not_use_it(store: Store) -> None:
 
     asyncio.run(main())
     assert notes(store) == ["a", "b"]
+
+
+def test_an_abandoned_transaction_is_rolled_back(store: Store) -> None:
+    """An interrupt may tear it off before its block has begun: nothing holds it, so it is over."""
+    tx = Transaction(store._file, 0)
+    tx.execute("INSERT INTO orders (note) VALUES ('a')")
+    del tx
+    gc.collect()
+    assert notes(store) == []
 
 
 # ---- waiting in line -----------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -100,6 +101,27 @@ threading.Thread(target=wait).start()
 """
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
     assert done.stdout == b"closed\n"
+
+
+def test_a_signal_reaches_python_while_it_waits(path: Path) -> None:
+    """A wait in the core is sliced, and a handler that raises ends it."""
+
+    def handler(number: int, frame: object) -> None:
+        raise InterruptedError(number)
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        with fencepost.open(path) as store:
+            sender = threading.Thread(target=lambda: os.kill(os.getpid(), signal.SIGUSR1))
+            queue = store.queue("q")
+            queue.claim()
+            with pytest.raises(InterruptedError):
+                sender.start()
+                queue.claim(wait=3600)
+            sender.join()
+            assert queue.claim() == []
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_a_handle_carried_over_a_fork_says_so(path: Path) -> None:

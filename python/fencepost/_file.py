@@ -2,8 +2,8 @@
 One open file, as Store, Queue and Transaction share it: the handle, the codec, and what numbers
 the file gave to its queues and kinds.
 
-A number never changes, so it is asked for once; but only what was settled outside a caller's
-transaction is remembered, because that one may still roll back.
+A number never changes, so it is asked for once; but only what is committed is remembered, because
+a caller's transaction may still roll back. Looking is done beside it, where nothing else is seen.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ class File:
         if number is not None:
             return number
         name = name_bytes(declaration.name, "a queue's name")
-        number, stored = self.core.queue_find(tx, name)
-        if number == 0 or declaration.differs(stored):
+        number, stored = self.core.queue_find(None, name)
+        settled = number != 0 and not declaration.differs(stored)
+        if not settled:
             number = self.core.queue_define(tx, name, declaration.profile, dict(declaration.fields))
-        if tx is None:
+        if settled or tx is None:
             self._declared[declaration] = number
         return number
 
@@ -56,11 +57,12 @@ class File:
         """The number of a job's name; makes it. 0 for no name."""
         if not name:
             return 0
-        number = self._kinds.get(name)
-        if number is None:
+        number = self._kinds.get(name) or self.find_kind(name)
+        if number == 0:
             number = self.core.kind(tx, name_bytes(name, "a job's name"))
-            if tx is None:
-                self._kinds[name] = number
+            if tx is not None:
+                return number
+        self._kinds[name] = number
         return number
 
     def find_kind(self, name: str) -> int:

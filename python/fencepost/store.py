@@ -21,7 +21,7 @@ from fencepost.errors import Error, InvalidArgument
 from fencepost.policies import declared
 from fencepost.queues import Queue
 from fencepost.spans import SECOND, moment_us, seconds, span_us
-from fencepost.transactions import Transaction, Tx, transaction, unwrap
+from fencepost.transactions import Transaction, transaction, unwrap
 from fencepost.values import Content, Message, Page, Policy, Replayed, Span, State, StrPath
 
 if TYPE_CHECKING:
@@ -127,10 +127,7 @@ class Store(AbstractContextManager["Store"]):
         The message, or None if there is none. `InvalidArgument` for one on a bulk queue that is
         not at its first place: those can be found in the line only.
         """
-        return self._message(id, None)
-
-    def _message(self, id: int, tx: Tx | None) -> Message | None:
-        found = self._file.core.get(unwrap(self._file, tx), id)
+        found = self._file.core.get(unwrap(self._file, None), id)
         return next(_looking.messages(self._file, found), None)
 
     def content(self, id: int, /) -> Content:
@@ -190,18 +187,16 @@ class Store(AbstractContextManager["Store"]):
     def cancel(self, messages: Iterable[Message], /) -> int:
         """
         Take messages out of the line, pending or leased; how many were. A leased one's holder finds
-        its lease lost.
+        its lease lost. `InvalidArgument` if some are on a bulk queue and have moved: those stay.
         """
-        return self._cancel([message.id for message in messages], None).count(FP.DONE)
-
-    def _cancel(self, ids: list[int], tx: Tx | None) -> list[int]:
-        answers = self._file.core.cancel(unwrap(self._file, tx), ids)
+        ids = [message.id for message in messages]
+        answers = self._file.core.cancel(unwrap(self._file, None), ids)
         if FP.INVALID in answers:
             raise InvalidArgument(
                 f"message {ids[answers.index(FP.INVALID)]} is on a bulk queue and not at its first"
                 " place, where it could be found by its id; the queue would have to be `addressed`"
             )
-        return answers
+        return answers.count(FP.DONE)
 
     def purge(
         self,
