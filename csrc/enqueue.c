@@ -116,13 +116,13 @@ static int check_room(txn *t, const policy *p, int64_t more, fp_error *err) {
   return code;
 }
 
-/* Decides for each item whether it is new, and gives the new ones their numbers. */
-static int take_keys(txn *t, const policy *p, enqueuing *e, int32_t equal, fp_error *err) {
+/* Decides for each further item whether it is new, and gives the new ones their numbers. */
+static int take_keys(txn *t, const policy *p, enqueuing *e, int32_t equal, cursor *c,
+                     int32_t upto, fp_error *err) {
   const fp_put *put = e->put;
-  cursor c = start_of(put);
   int64_t last = t->d->head.last, wrote = t->d->sql.writes, more = 0;
-  for (int32_t i = 0; i < put->count; i++) {
-    item m = next_item(t, put, &c);
+  for (int32_t i = c->index; i < upto; i++) {
+    item m = next_item(t, put, c);
     int64_t id = t->d->head.last + 1, owner = id;
     bool same = false, mine = true;
     if (m.key.at != NULL) {
@@ -147,7 +147,7 @@ static int take_keys(txn *t, const policy *p, enqueuing *e, int32_t equal, fp_er
   }
   /* Replacing and re-arming have written already; their room was looked at before. */
   if (equal >= FP_EQUAL_REPLACE || check_room(t, p, more, err) == FP_OK) return FP_OK;
-  return give_back(t, e, put->count, last, wrote, err);
+  return give_back(t, e, upto, last, wrote, err);
 }
 
 static int put_message(txn *t, const enqueuing *e, const policy *p, const item *m, int64_t id,
@@ -170,11 +170,11 @@ static int put_message(txn *t, const enqueuing *e, const policy *p, const item *
   return stmt_end(&s, err);
 }
 
-static int put_all(txn *t, const enqueuing *e, const policy *p, fp_error *err) {
-  cursor c = start_of(e->put);
+static int put_all(txn *t, const enqueuing *e, const policy *p, cursor *c, int32_t upto,
+                   fp_error *err) {
   int64_t pending = 0, waiting = 0;
-  for (int32_t i = 0; i < e->put->count; i++) {
-    item m = next_item(t, e->put, &c);
+  for (int32_t i = c->index; i < upto; i++) {
+    item m = next_item(t, e->put, c);
     if (!e->created[i]) continue;
     int code = put_message(t, e, p, &m, e->ids[i], err);
     if (code != FP_OK) return code;
@@ -197,6 +197,18 @@ static int put_all(txn *t, const enqueuing *e, const policy *p, fp_error *err) {
   return FP_OK;
 }
 
+/* What this call may do with an equal message that is there. */
+static int check_equal(const policy *p, const fp_put *put, int32_t equal, fp_error *err) {
+  if (put->key_bytes == NULL || equal < FP_EQUAL_REPLACE) return FP_OK;
+  if (!p->field[ADDRESSED]) {
+    return err_set(err, FP_INVALID, "only an addressed queue can replace or re-arm a message");
+  }
+  if (equal == FP_EQUAL_REARM && p->field[PROFILE] != FP_PROFILE_WAKEUP) {
+    return err_set(err, FP_INVALID, "only a queue of wake-ups can re-arm a message");
+  }
+  return FP_OK;
+}
+
 int enqueue(txn *t, void *argument, fp_error *err) {
   enqueuing *e = argument;
   const fp_put *put = e->put;
@@ -207,16 +219,21 @@ int enqueue(txn *t, void *argument, fp_error *err) {
   if (equal == FP_EQUAL_POLICY) {
     equal = p->field[PROFILE] == FP_PROFILE_WAKEUP ? FP_EQUAL_REARM : FP_EQUAL_COMPARE;
   }
-  if (put->key_bytes != NULL && equal >= FP_EQUAL_REPLACE && !p->field[ADDRESSED]) {
-    return err_set(err, FP_INVALID, "only an addressed queue can replace or re-arm a message");
-  }
-  if (p->field[MAX_SIZE] > 0 && put->count > p->field[MAX_SIZE]) {
-    return err_set(err, FP_INVALID, "%d messages never fit into a queue of max_size %lld",
+  code = check_equal(p, put, equal, err);
+  if (code == FP_OK && p->field[MAX_SIZE] > 0 && put->count > p->field[MAX_SIZE]) {
+    code = err_set(err, FP_INVALID, "%d messages never fit into a queue of max_size %lld",
                    put->count, (long long)p->field[MAX_SIZE]);
   }
-  if (equal >= FP_EQUAL_REPLACE) code = check_room(t, p, put->count, err);
-  if (code == FP_OK) code = take_keys(t, p, e, equal, err);
-  if (code == FP_OK) code = db_policy(t->d, put->queue, &p, err);
-  if (code == FP_OK) code = put_all(t, e, p, err);
+  if (code == FP_OK && equal >= FP_EQUAL_REPLACE) code = check_room(t, p, put->count, err);
+  /* What replaces or re-arms can meet an item of its own batch: then each is written before the
+  ** next one is looked at. */
+  int32_t stride = equal >= FP_EQUAL_REPLACE ? 1 : put->count;
+  cursor taken = start_of(put), written = taken;
+  while (code == FP_OK && taken.index < put->count) {
+    int32_t upto = taken.index + stride;
+    code = take_keys(t, p, e, equal, &taken, upto, err);
+    if (code == FP_OK) code = db_policy(t->d, put->queue, &p, err);
+    if (code == FP_OK) code = put_all(t, e, p, &written, upto, err);
+  }
   return code;
 }

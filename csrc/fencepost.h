@@ -73,7 +73,7 @@ enum {
   FP_EQUAL_COMPARE = 1, /* equal: answer the first; different: FP_CONFLICT */
   FP_EQUAL_RETURN = 2,  /* answer the first, whatever it says */
   FP_EQUAL_REPLACE = 3, /* pending or ended: the new one takes the key; leased: answer it */
-  FP_EQUAL_REARM = 4,   /* pending: due at the earlier moment; leased: once more after it */
+  FP_EQUAL_REARM = 4,   /* wake-ups; pending: due at the earlier moment; leased: once more after */
 
   /* verbs of a verdict */
   FP_ACK = 1,
@@ -159,7 +159,8 @@ typedef struct fp_put {
   const char *keys;               /* joined; with key_bytes NULL: no keys at all */
   const int32_t *key_bytes;       /* -1: this one has none */
   const unsigned char *lives;     /* FP_LIFE_… of each; NULL: `life` for all */
-  const char *digests;            /* 32 bytes for each message; NULL: bodies are compared */
+  const char *digests;            /* 32 bytes for each message; NULL: bodies are compared, and one
+                                  ** key twice in one batch is a conflict */
   const char *lanes;
   const int32_t *lane_bytes;
   const char *headers;
@@ -236,7 +237,7 @@ int fp_progress(fp_store *store, fp_tx *tx, int64_t id, const char *value, int64
 /* ---- looking; payload-free. Each record of a message has 16 values:
 **   id, queue, kind, state, attempt, generation, enqueued_at, settled_at (-1), due (-1), life,
 **   key_bytes, lane_bytes, failure_kind_bytes, failure_code_bytes, failure_text_bytes,
-**   ended_at_place (opaque: second part of the cursor)
+**   turn (where it stands in line; 0: it has ended)
 ** blob: key, lane, failure kind, code, text of each. */
 typedef struct fp_filter {
   int32_t state;          /* FP_PENDING (also waiting), FP_LEASED, FP_DONE_LISTED, …dead, … */
@@ -254,6 +255,8 @@ typedef struct fp_filter {
 int fp_get(fp_store *store, fp_tx *tx, int64_t id, fp_rows *row, fp_error *err); /* 0 or 1 row */
 int fp_get_by_key(fp_store *store, int64_t queue, int64_t kind, int32_t life, const char *key,
                   int32_t key_bytes, fp_rows *row, fp_error *err);
+/* In line: in the line's order. Ended: newest first. A page may be short, even empty, with more
+** behind it; *has_next tells. */
 int fp_list(fp_store *store, const fp_filter *filter, fp_rows *rows, int64_t next[3],
             int32_t *has_next, fp_error *err);
 /* one record of 4: body_bytes, header_bytes, result_bytes, progress_bytes. FP_GONE. */
@@ -283,7 +286,8 @@ int fp_guest_open(fp_tx *tx, const char *sql, int64_t sql_bytes, fp_guest **gues
 int32_t fp_guest_parameter_count(fp_guest *guest);
 const char *fp_guest_parameter(fp_guest *guest, int32_t index); /* from 1; NULL: no name */
 /* Runs the statement once for each of `sets` parameter sets. rows->width columns; one record a
-** row, no values in it (columns are in blob, packed as above); *changed: rows written in all. */
+** row, no values in it (columns are in blob, packed as above); *changed: rows written in all;
+** *last_rowid 0: it inserted nothing. */
 int fp_guest_run(fp_guest *guest, int32_t sets, const char *params, int64_t params_bytes,
                  fp_rows *rows, int64_t *changed, int64_t *last_rowid, fp_error *err);
 void fp_guest_close(fp_guest *guest);

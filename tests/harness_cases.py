@@ -82,9 +82,9 @@ def replace_a_pending_one(core: Core, queue: Context) -> None:
     assert put(core, queue, b"z", keys=[b"old"], life=1, equal=lib.FP_EQUAL_REPLACE)
 
 
-@case(scene.keyed)
+@case(scene.wakeup)
 def re_arm_a_pending_one(core: Core, queue: Context) -> None:
-    assert put(core, queue, b"u", keys=[b"live"], life=2, equal=lib.FP_EQUAL_REARM)
+    assert put(core, queue, b"w", keys=[b"run"], life=2)
 
 
 @case(scene.wakeup_held)

@@ -85,9 +85,16 @@ def say(claim: Held, verb: int, delay_us: int = 0) -> Verdict:
     return Verdict(claim.id, claim.token, verb, delay_us, None, b"error", None, b"not yet")
 
 
-def wakeup_held(core: Core) -> tuple[int, Held]:
+def wakeup(core: Core) -> int:
+    """One that is due in ten seconds, under its live key."""
     queue = define(core, "wake", lib.FP_PROFILE_WAKEUP)
-    put(core, queue, b"w", keys=[b"run"], life=lib.FP_LIFE_LIVE)
+    put(core, queue, b"w", keys=[b"run"], life=lib.FP_LIFE_LIVE, delay_us=10_000_000)
+    return queue
+
+
+def wakeup_held(core: Core) -> tuple[int, Held]:
+    queue = wakeup(core)
+    core.hand(LATER)
     return queue, take(core, queue)[0]
 
 
