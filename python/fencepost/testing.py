@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime, timezone
@@ -28,13 +29,13 @@ from fencepost._desk import Desk
 from fencepost._file import named
 from fencepost._jobrun import JobRun
 from fencepost._leases import Leases
-from fencepost._pack import Take, Verdict
+from fencepost._pack import Packed, Take, Verdict
 from fencepost._points import Point
 from fencepost._routes import Route, chosen, routes
 from fencepost._runs import Run
 from fencepost._verdicts import UNKNOWN_NAME_US, later
 from fencepost.app import App
-from fencepost.claims import Claim
+from fencepost.claims import Claim, claims_of
 from fencepost.context import Context
 from fencepost.errors import Closed, InvalidArgument
 from fencepost.jobs import Job
@@ -219,7 +220,8 @@ class Kit:
         """
         record = (0, 1, attempt, 0, 0, *[self._clock._now_us] * 3, 0, 0, 0, 0, -1, -1, -1, 0)
         nowhere: Queue[Any] = Queue(declared("", {}), Any)
-        claim = Claim(self.store._file, nowhere, record, b"", 0)
+        packed = Packed(1, len(record), array("q", record).tobytes(), b"")
+        (claim,) = claims_of(self.store._file, {0: nowhere}, packed)
         return Context(claim, "", _ByHand(self))
 
 
