@@ -1,0 +1,374 @@
+"""
+What has ended goes again: by its queue's `keep`, with its key after the key window, in slices; and
+by an operator's purge.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fencepost._core_test")
+
+from fencepost import StorageError
+from fencepost._calls import Core
+from harness_core import (
+    SECOND,
+    START,
+    Put,
+    Verdict,
+    ack,
+    define,
+    lib,
+    message,
+    put,
+    settle,
+    stats,
+    take,
+)
+from harness_core import core as opened
+
+pytestmark = pytest.mark.hostile
+
+HOUR = 3600 * SECOND
+DAY = 24 * HOUR
+WEEK = 7 * DAY
+FOREVER = START + 10_000 * DAY
+RETAIN_LOOKS = 5000  # rows that a slice looks at
+
+BULK = {"profile": lib.FP_PROFILE_QUEUE}
+
+
+@pytest.fixture
+def core(path: Path) -> Iterator[Core]:
+    with opened(path) as core:
+        yield core
+
+
+def end(core: Core, queue: int, *keys: bytes, verb: int = lib.FP_ACK) -> list[int]:
+    """Puts a message for each key (all lasting), and ends them all in one commit."""
+    ids = put(core, queue, *[b"body"] * len(keys), keys=keys, life=lib.FP_LIFE_LASTING)
+    claims = take(core, queue, len(keys))
+    assert [claim.id for claim in claims] == ids
+    answers = settle(core, *[Verdict(claim.id, claim.token, verb) for claim in claims])
+    assert answers == [lib.FP_DONE] * len(keys)
+    return list(ids)
+
+
+def again(core: Core, queue: int, key: bytes, equal: int = 0) -> tuple[int, bool]:
+    """Puts a message under the key: the owner's id, and whether it is a new one."""
+    equal = equal or lib.FP_EQUAL_RETURN
+    one = Put(queue, [b"body"], keys=[key], life=lib.FP_LIFE_LASTING, equal=equal)
+    ids, created = core.enqueue(None, one)
+    return ids[0], bool(created[0])
+
+
+def retain(core: Core, limit: int = 100) -> int:
+    """A whole round; how many messages went."""
+    purged, more = 0, True
+    while more:
+        gone, more = core.retain(limit)
+        assert gone <= limit
+        purged += gone
+    return purged
+
+
+def purge(
+    core: Core, state: int, *, queue: int = 0, before: int = FOREVER, limit: int = 100
+) -> int:
+    """Slice by slice, until nothing is left; what would go is counted first."""
+    purged = 0
+    while True:
+        counted = core.purge(queue, state, before, limit, apply=False)
+        assert core.purge(queue, state, before, limit, apply=True) == counted
+        if counted == 0:
+            return purged
+        purged += counted
+
+
+# ---- by `keep` -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("listed", [1, 0])
+@pytest.mark.parametrize("verb", [lib.FP_ACK, lib.FP_CANCEL])
+def test_done_and_cancelled_go_keep_after_they_ended(core: Core, verb: int, listed: int) -> None:
+    """At the very moment, and not a microsecond before; they are counted no more."""
+    queue = define(core, "q", keep_us=DAY, listed=listed)
+    ids = end(core, queue, b"a", b"b", verb=verb)
+    core.hand(START + DAY - 1)
+    assert retain(core) == 0
+    assert all(message(core, one) for one in ids)
+
+    core.hand(START + DAY)
+    assert retain(core) == 2
+    assert [message(core, one) for one in ids] == [None, None]
+    now = stats(core, queue)
+    assert (now.done, now.cancelled) == (0, 0)
+    assert core.check(full=True).blob == b""
+
+
+def test_dead_letters_are_never_removed_by_themselves(core: Core) -> None:
+    queue = define(core, "q", keep_us=DAY)
+    (dead,) = end(core, queue, b"a", verb=lib.FP_FAIL)
+    core.hand(START + 1000 * DAY)
+    assert retain(core) == 0
+    assert message(core, dead) is not None
+    assert again(core, queue, b"a") == (dead, False)
+
+
+def test_what_is_in_line_is_never_removed(core: Core) -> None:
+    queue = define(core, "q", keep_us=1, max_age_us=0)
+    ids = put(core, queue, b"1", b"2")
+    (claim,) = take(core, queue)
+    core.hand(START + 1000 * DAY)
+    assert retain(core) == 0
+    assert all(message(core, one) for one in ids)
+    assert ack(core, claim) == [lib.FP_DONE]
+
+
+def test_each_queue_keeps_for_its_own_time(core: Core) -> None:
+    """Also those that stand in no index, and lie between others' that stay."""
+    queues = {
+        days: define(core, f"q{days}{listed}", keep_us=days * DAY, listed=listed)
+        for days, listed in [(1, 1), (2, 0), (3, 1), (4, 0)]
+    }
+    ids = {days: end(core, queue, b"a", b"b", b"c") for days, queue in queues.items()}
+    for days in range(6):
+        core.hand(START + days * DAY)
+        retain(core, limit=2)
+        for kept, of_queue in ids.items():
+            there = [message(core, one) is not None for one in of_queue]
+            assert there == [days < kept] * 3
+    assert core.check(full=True).blob == b""
+
+
+def test_nothing_of_a_message_stays(core: Core, path: Path, dump: Callable[[Path], str]) -> None:
+    """Message, outcome, result, progress, key and count: the file is as if it had never been."""
+    queue = define(core, "q", keep_us=DAY)
+    core.hand(START + WEEK)
+    (id_,) = put(core, queue, b"word-body", keys=[b"word-key"], life=1, headers=[b"word-header"])
+    core.progress(None, id_, b"word-progress")
+    (claim,) = take(core, queue)
+    done = Verdict(claim.id, claim.token, lib.FP_ACK, result=b"word-result")
+    assert settle(core, done) == [lib.FP_DONE]
+    core.hand(START + 2 * WEEK)
+    assert retain(core) == 1
+    rows = [line for line in dump(path).splitlines() if line.startswith("INSERT")]
+    tables = ("message", "outcome", "key", "progress", "trouble", "due")
+    assert [row for row in rows if any(f'"fencepost_{table}"' in row for table in tables)] == []
+
+
+# ---- keys ----------------------------------------------------------------------------------------
+
+
+def test_a_key_answers_on_without_its_message(core: Core) -> None:
+    """`keep` is an hour, the key window a day: in between, the key says who was there."""
+    queue = define(core, "q", keep_us=HOUR, key_window_us=DAY)
+    (first,) = end(core, queue, b"k")
+    core.hand(START + HOUR)
+    assert retain(core) == 1
+    assert message(core, first) is None
+    assert len(core.get_by_key(queue, 0, lib.FP_LIFE_LASTING, b"k").blob) == 0
+
+    core.hand(START + DAY - 1)
+    retain(core)
+    assert again(core, queue, b"k") == (first, False)
+    core.hand(START + DAY)
+    id_, created = again(core, queue, b"k")
+    assert created
+    assert id_ > first
+
+
+def test_an_expired_key_is_swept(core: Core, path: Path, dump: Callable[[Path], str]) -> None:
+    """Also when nobody ever asks for it again."""
+    queue = define(core, "q", keep_us=HOUR, key_window_us=DAY)
+    end(core, queue, *[b"word-%d" % i for i in range(20)])
+    core.hand(START + HOUR)
+    assert retain(core) == 20
+    core.hand(START + DAY - 1)
+    retain(core)
+    assert dump(path).count("word-") == 20
+    core.hand(START + DAY)
+    retain(core)
+    assert dump(path).count("word-") == 0
+
+
+def test_another_process_sweeps_what_one_left(core: Core, path: Path) -> None:
+    """A handle that did not give the keys their end itself meets them within an hour."""
+    queue = define(core, "q", keep_us=HOUR, key_window_us=DAY)
+    retain(core)
+    with opened(path) as other:
+        end(other, queue, b"k")
+        other.hand(START + HOUR)
+        assert retain(other) == 1
+    core.hand(START + DAY + HOUR)
+    retain(core)
+    (id_, created) = again(core, queue, b"k")
+    assert (id_ > 0, created) == (True, True)
+    assert core.check(full=True).blob == b""
+
+
+def test_a_queue_that_keeps_nothing_keeps_keys(core: Core) -> None:
+    """Bulk: what had a key is remembered for seven days, what had none not at all."""
+    queue = define(core, "q", **BULK)
+    (keyed,) = end(core, queue, b"k")
+    put(core, queue, b"1")
+    assert ack(core, *take(core, queue)) == [lib.FP_DONE]
+    assert stats(core, queue).done == 1
+
+    core.hand(START + WEEK - 1)
+    assert retain(core) == 0
+    assert again(core, queue, b"k") == (keyed, False)
+    core.hand(START + WEEK)
+    assert retain(core) == 1
+    assert stats(core, queue).done == 0
+    assert again(core, queue, b"k")[1]
+
+
+def test_a_key_goes_with_its_message_where_keep_is_longer(core: Core) -> None:
+    """The default key window is the longer of `keep` and seven days."""
+    queue = define(core, "q", keep_us=30 * DAY)
+    (first,) = end(core, queue, b"k")
+    core.hand(START + 30 * DAY - 1)
+    retain(core)
+    assert again(core, queue, b"k") == (first, False)
+    core.hand(START + 30 * DAY)
+    assert retain(core) == 1
+    assert again(core, queue, b"k")[1]
+
+
+def test_a_key_that_passed_on_stays_with_its_new_owner(core: Core) -> None:
+    """Retention of the first owner leaves the key alone."""
+    queue = define(core, "q", keep_us=HOUR)
+    end(core, queue, b"k")
+    core.hand(START + 1)
+    second, created = again(core, queue, b"k", lib.FP_EQUAL_REPLACE)
+    assert created
+    core.hand(START + HOUR)
+    assert retain(core) == 1
+    assert again(core, queue, b"k") == (second, False)
+    assert core.check(full=True).blob == b""
+
+
+# ---- slices --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("listed", [1, 0])
+def test_a_slice_is_no_larger_than_asked(core: Core, listed: int) -> None:
+    queue = define(core, "q", keep_us=DAY, listed=listed)
+    end(core, queue, *[b"%d" % i for i in range(25)])
+    core.hand(START + DAY)
+    slices = [core.retain(10) for _ in range(3)]
+    assert slices[0] == slices[1] == (10, True)
+    assert slices[2][0] == 5
+    assert retain(core) == 0
+
+
+def test_a_slice_looks_at_no_more_than_it_may(core: Core) -> None:
+    """The walk for unlisted ones goes on where it stopped, and comes to its end."""
+    define(core, "short", keep_us=DAY)  # so that what is a day old may have to go
+    queue = define(core, "q", **BULK)
+    for start in range(0, 2 * RETAIN_LOOKS, 1000):
+        end(core, queue, *[b"%d" % i for i in range(start, start + 1000)])
+    core.hand(START + DAY)
+    slices: list[tuple[int, bool]] = []
+    while not slices or slices[-1][1]:
+        slices.append(core.retain(10))
+    assert [purged for purged, _ in slices] == [0] * len(slices)
+    assert len(slices) > 2
+
+
+def test_a_slice_that_failed_is_asked_for_again(core: Core) -> None:
+    """What it had come to is not skipped."""
+    queue = define(core, "q", keep_us=DAY)
+    end(core, queue, *[b"%d" % i for i in range(4)])
+    core.hand(START + DAY)
+    rung = 0
+    while True:
+        lib.fp_fault_step(rung, 1)
+        try:
+            done = core.retain(100)
+            break
+        except StorageError:
+            rung += 1
+    lib.fp_fault_step(-1, 0)
+    assert done[0] == 4
+    assert rung > 10
+
+
+# ---- purge ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("verb", "state"),
+    [
+        (lib.FP_ACK, lib.FP_DONE_UNLISTED),
+        (lib.FP_FAIL, lib.FP_STATE_DEAD),
+        (lib.FP_CANCEL, lib.FP_CANCELLED),
+    ],
+)
+def test_a_purge_removes_one_state_and_frees_its_keys(core: Core, verb: int, state: int) -> None:
+    queue = define(core, "q")
+    ids = {v: end(core, queue, b"%d" % v, verb=v) for v in (lib.FP_ACK, lib.FP_FAIL, lib.FP_CANCEL)}
+    assert purge(core, state) == 1
+    for kept, (id_,) in ids.items():
+        assert (message(core, id_) is None) == (kept == verb)
+        assert again(core, queue, b"%d" % kept)[1] == (kept == verb)
+    assert core.check(full=True).blob == b""
+
+
+def test_a_purge_of_the_done_takes_the_unlisted_too(core: Core) -> None:
+    """Slice by slice along the table, past all that stays."""
+    listed = define(core, "listed")
+    bulk = define(core, "bulk", **BULK)
+    for i in range(10):
+        end(core, listed, b"%d" % i, verb=lib.FP_ACK if i % 2 else lib.FP_FAIL)
+        end(core, bulk, b"%d" % i)
+    assert purge(core, lib.FP_DONE_UNLISTED, limit=3) == 15
+    assert (stats(core, listed).done, stats(core, bulk).done, stats(core, listed).dead) == (0, 0, 5)
+
+
+def test_a_purge_of_one_queue_leaves_the_others(core: Core) -> None:
+    one, two = define(core, "one", **BULK), define(core, "two", **BULK)
+    for queue in (one, two):
+        end(core, queue, b"a", b"b")
+    assert purge(core, lib.FP_DONE_UNLISTED, queue=one, limit=1) == 2
+    assert (stats(core, one).done, stats(core, two).done) == (0, 2)
+
+
+@pytest.mark.parametrize("profile", [lib.FP_PROFILE_JOB, lib.FP_PROFILE_QUEUE])
+def test_a_purge_takes_what_ended_before_its_moment(core: Core, profile: int) -> None:
+    """Before it, not at it."""
+    queue = define(core, "q", profile)
+    (before,) = end(core, queue, b"a")
+    core.hand(START + 1)
+    (at,) = end(core, queue, b"b")
+    assert purge(core, lib.FP_DONE_UNLISTED, before=START + 1) == 1
+    assert message(core, before) is None
+    assert message(core, at) is not None
+
+
+def test_a_purge_goes_on_when_more_has_ended_behind_it(core: Core) -> None:
+    """The walk begins anew at its end: what settled late, under an early number, is not missed."""
+    queue = define(core, "q", **BULK)
+    early = put(core, queue, b"1", b"2", keys=[b"a", b"b"], life=1)
+    claims = take(core, queue, 2)
+    end(core, queue, b"c", b"d", b"e")
+    assert core.purge(0, lib.FP_DONE_UNLISTED, FOREVER, 2, apply=True) == 2
+    assert ack(core, *claims) == [lib.FP_DONE] * 2
+    assert purge(core, lib.FP_DONE_UNLISTED, limit=2) == 3
+    assert [message(core, one) for one in early] == [None, None]
+
+
+def test_what_was_replayed_meanwhile_is_not_purged(core: Core) -> None:
+    """A purge and a replay of the same dead letter: exactly one of them has it."""
+    queue = define(core, "q")
+    (dead,) = end(core, queue, b"a", verb=lib.FP_FAIL)
+    found = message(core, dead)
+    assert found is not None
+    assert core.replay(array("q", [dead, found.generation]), 0, 0, apply=True) == [lib.FP_DONE]
+    assert purge(core, lib.FP_STATE_DEAD) == 0
+    assert message(core, dead) is not None
