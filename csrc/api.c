@@ -220,6 +220,24 @@ int fp_queue_define(fp_store *store, fp_tx *tx, const char *name, int32_t name_b
   return code;
 }
 
+typedef struct sizing {
+  int64_t queue, *size;
+} sizing;
+
+static int size_of(txn *t, void *argument, fp_error *err) {
+  const sizing *g = argument;
+  return policy_size(t, g->queue, g->size, err);
+}
+
+int fp_size(fp_store *store, fp_tx *tx, int64_t queue, int64_t *size, fp_error *err) {
+  sizing g = {queue, size};
+  int code = group_enter(store, tx, err);
+  if (code != FP_OK) return code;
+  code = group_look(store, tx, size_of, &g, err);
+  group_leave(store);
+  return code;
+}
+
 typedef struct pausing {
   int64_t queue;
   int64_t paused;

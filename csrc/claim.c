@@ -202,12 +202,14 @@ static int take_level(taking *k, int64_t turn, fp_error *err) {
     int64_t limit = k->take->limit - k->rows->count;
     int code = select_due(k, turn, limit, err);
     if (code != FP_OK || k->picked_count == 0) return code;
-    more = k->picked_count == limit; /* rows that were moved out made room for others */
+    more = k->picked_count == limit;
     code = drop_picked(k, err);
     if (code == FP_OK) code = lease_picked(k, err);
     /* Only now, or a row that steps into a lane's place would fall into the range just dropped. */
     for (int i = 0; code == FP_OK && i < k->picked_count; i++) {
-      if (k->unfit[i]) code = bury(k->t, &k->picked[i], err);
+      if (!k->unfit[i]) continue;
+      code = bury(k->t, &k->picked[i], err);
+      more = true; /* it made room, and its lane may have let another one in */
     }
     if (code == FP_OK) code = db_policy(k->t->d, k->p->queue, &k->p, err);
     if (code != FP_OK) return code;

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "policy.h"
 #include "settle.h"
 
 /* One message of the batch, cut out of its columns. */
@@ -105,10 +106,7 @@ static int meet_owner(txn *t, const enqueuing *e, const item *m, int32_t equal, 
 static int check_room(txn *t, const policy *p, int64_t more, fp_error *err) {
   int64_t size = 0, max = p->field[MAX_SIZE];
   if (max == 0 || more == 0) return FP_OK;
-  stmt s = stmt_use(&t->d->sql, SQL_TALLY_SIZE);
-  put_i64(&s, "queue", p->queue);
-  if (stmt_row(&s)) size = get_i64(&s, "size");
-  int code = stmt_end(&s, err);
+  int code = policy_size(t, p->queue, &size, err);
   if (code == FP_OK && size + more > max) {
     code = err_set(err, FP_FULL, "the queue is full: %lld of %lld, and %lld more do not fit",
                    (long long)size, (long long)max, (long long)more);

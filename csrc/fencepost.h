@@ -265,6 +265,7 @@ int fp_content(fp_store *store, int64_t id, fp_rows *row, fp_error *err);
 ** unknown, cancelled, oldest_due (-1: nothing due; the earliest due moment that has passed),
 ** next_due (-1), lapsed leases (counted up to 1000), name_bytes; blob: name. */
 int fp_stats(fp_store *store, fp_rows *rows, fp_error *err);
+int fp_size(fp_store *store, fp_tx *tx, int64_t queue, int64_t *size, fp_error *err); /* in line */
 /* a record a kind, 2 values: number, name_bytes; blob: name. */
 int fp_kinds(fp_store *store, fp_rows *rows, fp_error *err);
 /* a record a finding, 1 value: text_bytes. No rows: healthy. */

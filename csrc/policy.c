@@ -80,7 +80,7 @@ static int write(txn *t, int64_t queue, const int64_t *fields, fp_error *err) {
   return code;
 }
 
-static int size_of(txn *t, int64_t queue, int64_t *size, fp_error *err) {
+int policy_size(txn *t, int64_t queue, int64_t *size, fp_error *err) {
   *size = 0;
   stmt s = stmt_use(&t->d->sql, SQL_TALLY_SIZE);
   put_i64(&s, "queue", queue);
@@ -111,7 +111,7 @@ int policy_define(txn *t, span name, int32_t profile, const int64_t *fields, int
   if (memcmp(now, wanted, sizeof now) == 0) return FP_OK;
 
   if (now[ADDRESSED] != wanted[ADDRESSED]) {
-    code = size_of(t, *number, &size, err);
+    code = policy_size(t, *number, &size, err);
     if (code == FP_OK && size > 0) {
       code = err_set(err, FP_INVALID, "`addressed` of the queue '%.*s' cannot change while %lld "
                                       "messages are in line", (int)name.bytes, name.at,

@@ -11,6 +11,7 @@ int policy_find(txn *t, span name, int64_t *number, int64_t *fields, fp_error *e
 ** profile, or `addressed` would change while messages are in line. */
 int policy_define(txn *t, span name, int32_t profile, const int64_t *fields, int64_t *number,
                   bool *raised, fp_error *err);
+int policy_size(txn *t, int64_t queue, int64_t *size, fp_error *err); /* messages in line */
 int policy_set(txn *t, int64_t queue, int field, int64_t value, fp_error *err);
 int policy_kind(txn *t, span name, bool make, int64_t *number, fp_error *err); /* 0: none */
 

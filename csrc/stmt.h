@@ -37,7 +37,7 @@ void put_null(stmt *s, const char *name);
 bool stmt_row(stmt *s);                                /* one step; true: a row is there */
 int64_t get_i64(stmt *s, const char *name);
 bool get_null(stmt *s);                                /* is the next column NULL? moves nothing */
-span get_text(stmt *s, const char *name);              /* UTF-8 of the statement's, until its next step */
+span get_text(stmt *s, const char *name);              /* UTF-8; until its next step */
 span get_bytes(stmt *s, const char *name);             /* the same, of a BLOB */
 /* Steps to the end, if it was not stepped yet; resets. */
 int stmt_end(stmt *s, fp_error *err);

@@ -276,6 +276,10 @@ class Core:
     def stats(self) -> Packed:
         return self._rows(lib.fp_stats)
 
+    def size(self, tx: OpenTx | None, queue: int) -> int:
+        """Messages that are pending or leased."""
+        return self._number(lib.fp_size, _pointer(tx), queue)
+
     def kinds(self) -> Packed:
         return self._rows(lib.fp_kinds)
 
