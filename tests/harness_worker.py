@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -17,7 +16,7 @@ from fencepost._calls import FP
 
 T = TypeVar("T")
 
-PATIENCE = 60.0  # seconds until a fact that does not come is a failure
+PATIENCE = 30.0  # seconds until a fact that does not come is a failure
 
 
 def until(fact: Callable[[], T]) -> T:
@@ -60,17 +59,28 @@ class Notes:
         return sum(line[: len(begin)] == begin for line in self.read())
 
 
-Process = subprocess.Popen[str]
+Process = subprocess.Popen[bytes]
 
 
-def start(path: Path, *arguments: str, program: str = "scenario_app.py") -> Process:
-    """A worker of its own process over the file, with the jobs of `program`."""
-    command = [sys.executable, "-W", "error", str(Path(__file__).with_name(program)), str(path)]
-    return subprocess.Popen([*command, *arguments], text=True, stderr=subprocess.PIPE)
+def start(path: Path, *arguments: str) -> Process:
+    """A worker of its own process over the file, with the jobs of scenario_app."""
+    program = Path(__file__).with_name("scenario_app.py")
+    command = [sys.executable, "-W", "error", str(program), str(path), *arguments]
+    with _errors(path).open("ab") as errors:
+        return subprocess.Popen(command, stderr=errors)
+
+
+def errors_of(path: Path) -> str:
+    """What the workers of this file have written to stderr."""
+    return _errors(path).read_text()
+
+
+def _errors(path: Path) -> Path:
+    return path.with_suffix(".errors")
 
 
 @contextmanager
-def workers(path: Path, count: int = 1, *arguments: str) -> Iterator[list[Process]]:
+def workers(path: Path, count: int, *arguments: str) -> Iterator[list[Process]]:
     """So many worker processes; those that still live at the end are killed."""
     processes = [start(path, *arguments) for _ in range(count)]
     try:
@@ -78,19 +88,16 @@ def workers(path: Path, count: int = 1, *arguments: str) -> Iterator[list[Proces
     finally:
         for process in processes:
             process.kill()
-            process.communicate()
+            process.wait()
 
 
 def kill(process: Process) -> None:
     """SIGKILL, and wait until it is gone."""
-    process.send_signal(signal.SIGKILL)
+    process.kill()
     process.wait()
 
 
 def ask_to_stop(process: Process) -> int:
     """SIGTERM, and its exit code."""
-    process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate()
-    if process.returncode:
-        sys.stderr.write(errors)
-    return process.returncode
+    process.terminate()
+    return process.wait(60)

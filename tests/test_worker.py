@@ -1,15 +1,13 @@
-"""The worker: what becomes of a message whose handler returns, raises, hangs, or is too late."""
+"""The worker: what becomes of a message whose handler returns or raises."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 import threading
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import pytest
@@ -19,13 +17,11 @@ from fencepost import (
     App,
     Backoff,
     Context,
-    InvalidArgument,
     JobFailed,
-    LeaseLost,
     PermanentError,
     RetryLater,
 )
-from harness_worker import lease, until
+from harness_worker import until
 
 AT_ONCE = Backoff(0, 1, 0, 0)
 
@@ -151,9 +147,7 @@ def test_a_waiting_retry_shows_its_last_failure(app: App) -> None:
         (KeyError("no such order"), "KeyError"),
     ],
 )
-def test_a_permanent_error_is_a_dead_letter_at_once(
-    app: App, error: Exception, code: str
-) -> None:
+def test_a_permanent_error_is_a_dead_letter_at_once(app: App, error: Exception, code: str) -> None:
     """What the handler says is permanent, and what the job declares to be."""
 
     @app.job(permanent=(LookupError,))
@@ -296,330 +290,3 @@ def test_a_former_name_is_still_run(app: App, path: Path) -> None:
     with app.worker():
         assert handle.result(30) == 7
     older.store.close()
-
-
-# ---- leases and time -----------------------------------------------------------------------------
-
-
-def test_a_long_handler_keeps_its_lease(app: App) -> None:
-    """The keeper renews it in C, also while the handler holds the interpreter."""
-    ran: list[int] = []
-
-    @app.job(context=True)
-    def long(ctx: Context) -> int:
-        ran.append(ctx.attempt)
-        before = sys.getswitchinterval()
-        sys.setswitchinterval(60)  # nobody else gets a turn in Python
-        end = monotonic() + 1.2
-        while monotonic() < end:
-            pass
-        sys.setswitchinterval(before)
-        return ctx.attempt
-
-    lease(app.store, 0.3)
-    with app.worker():
-        assert long.enqueue().result(30) == 1
-    assert ran == [1]
-
-
-def test_a_lost_lease_is_told_and_the_result_refused(app: App, path: Path) -> None:
-    """Cancelled by somebody else while it runs: ctx.cancelled, and no result."""
-    running, told = threading.Event(), threading.Event()
-
-    @app.job(context=True)
-    def work(ctx: Context) -> int:
-        running.set()
-        until(lambda: ctx.cancelled)
-        told.set()
-        return 7
-
-    lease(app.store, 0.3)
-    handle = work.enqueue()
-    with app.worker():
-        assert running.wait(30)
-        assert handle.cancel()
-        assert told.wait(30)
-    with pytest.raises(fencepost.Cancelled):
-        handle.result(30)
-
-
-def test_a_plain_handler_past_its_time_out_loses_its_message(app: App) -> None:
-    """It is told, its result is refused, the message is tried again, its thread stays counted."""
-    gate = threading.Event()
-    told: list[bool] = []
-
-    @app.job(context=True, timeout=0.05, max_attempts=2, backoff=AT_ONCE)
-    def slow(ctx: Context) -> int:
-        if ctx.attempt == 1:
-            until(lambda: ctx.cancelled)
-            with pytest.raises(fencepost.Cancelled, match="time-out"):
-                ctx.check()
-            told.append(True)
-            assert gate.wait(30)
-        return ctx.attempt
-
-    with app.worker(threads=2) as worker:
-        assert slow.enqueue().result(30) == 2
-        assert worker._crew is not None
-        assert worker._crew.free(coroutine=False) == 1
-        gate.set()
-        until(lambda: worker._crew is not None and worker._crew.free(coroutine=False) == 2)
-    assert told == [True]
-
-
-def test_a_coroutine_past_its_time_out_is_cancelled(app: App) -> None:
-    """At its next await; after its last attempt the message is dead of the time-out."""
-    cleaned = threading.Event()
-
-    @app.job(timeout=0.05, max_attempts=1)
-    async def slow() -> None:
-        try:
-            await asyncio.sleep(60)
-        finally:
-            cleaned.set()
-
-    handle = slow.enqueue()
-    with app.worker(), pytest.raises(JobFailed, match="0.05 s"):
-        handle.result(30)
-    assert cleaned.wait(30)
-    assert failure(handle).kind == "timeout"
-
-
-# ---- a handler's transaction ---------------------------------------------------------------------
-
-
-@pytest.fixture
-def table(app: App) -> None:
-    with app.transaction() as tx:
-        tx.execute("CREATE TABLE paid (id INTEGER PRIMARY KEY, token INT)")
-
-
-def rows(app: App) -> list[tuple[Any, ...]]:
-    with app.transaction() as tx:
-        return list(tx.execute("SELECT id FROM paid ORDER BY id"))
-
-
-@pytest.mark.usefixtures("table")
-def test_rows_follow_ups_and_the_end_of_the_message_are_one_commit(app: App) -> None:
-    """What ctx.tx wrote is there exactly if the message is done."""
-
-    @app.job
-    def mail(n: int) -> int:
-        return n
-
-    @app.job(context=True, max_attempts=2, backoff=AT_ONCE)
-    def pay(ctx: Context, n: int) -> int:
-        ctx.tx.execute("INSERT INTO paid VALUES (?, ?)", (n, ctx.token))
-        mail.options(tx=ctx.tx, key="mail").enqueue(n)
-        if ctx.attempt == 1:
-            raise ValueError("not yet")
-        return n
-
-    with app.worker():
-        assert pay.enqueue(42).result(30) == 42
-        assert mail.options(key="mail").enqueue(42).result(30) == 42
-    assert rows(app) == [(42,)]
-    assert app.store.stats()["totals"]["done"] == 2
-
-
-@pytest.mark.usefixtures("table")
-def test_a_lease_lost_before_the_commit_undoes_the_handlers_effects(app: App) -> None:
-    """The token is looked at inside the transaction: nothing of it happens."""
-    ended = threading.Event()
-
-    @app.job(context=True)
-    def pay(ctx: Context) -> None:
-        assert handle.cancel()  # before the transaction: somebody else ends the message
-        ctx.tx.execute("INSERT INTO paid VALUES (1, 1)")
-        ended.set()
-
-    handle = pay.enqueue()
-    with app.worker():
-        assert ended.wait(30)
-    assert rows(app) == []
-    assert handle.status().state == "cancelled"
-
-
-@pytest.mark.usefixtures("table")
-def test_a_message_can_be_acked_in_a_transaction_of_ones_own(app: App) -> None:
-    """Committed it is done; rolled back it is tried again, although the handler returned."""
-    attempts: list[int] = []
-
-    @app.job(context=True, backoff=AT_ONCE)
-    def pay(ctx: Context) -> str:
-        attempts.append(ctx.attempt)
-        try:
-            with app.transaction() as tx:
-                tx.execute("INSERT INTO paid VALUES (?, 1)", (ctx.attempt,))
-                ctx.ack("paid", tx=tx)
-                if ctx.attempt == 1:
-                    raise ZeroDivisionError
-        except ZeroDivisionError:
-            pass
-        return "ignored"
-
-    with app.worker():
-        assert pay.enqueue().result(30) == "paid"
-    assert attempts == [1, 2]
-    assert rows(app) == [(2,)]
-
-
-def test_a_coroutine_has_no_transaction_of_its_own(app: App) -> None:
-    """It could await with everybody else locked out."""
-
-    @app.job(context=True)
-    async def pay(ctx: Context) -> bool:
-        with pytest.raises(InvalidArgument, match="plain functions"):
-            ctx.tx.execute("SELECT 1")
-        return True
-
-    with app.worker():
-        assert pay.enqueue().result(30)
-
-
-def test_a_context_is_valid_until_its_handler_returns(app: App) -> None:
-    """Kept for later it refuses."""
-    kept: list[Context] = []
-
-    @app.job(context=True)
-    def keep(ctx: Context) -> None:
-        kept.append(ctx)
-
-    with app.worker():
-        keep.enqueue().result(30)
-    for use in (lambda: kept[0].tx, lambda: kept[0].progress(1)):
-        with pytest.raises(InvalidArgument, match="until its handler returns"):
-            use()
-
-
-def test_a_context_knows_its_message(app: App) -> None:
-    """All that was said when it was enqueued."""
-    seen: list[Context] = []
-
-    @app.job(context=True, queue="mail")
-    def look(ctx: Context) -> None:
-        seen.append(ctx)
-        assert ctx.store is app.store
-
-    handle = look.options(unique="u", lane="l", headers={"trace": "é"}).enqueue()
-    with app.worker():
-        handle.result(30)
-    ctx = seen[0]
-    assert (ctx.id, ctx.queue, ctx.key, ctx.lane) == (handle.id, "mail", "u", "l")
-    assert (ctx.attempt, ctx.headers, ctx.last_attempt) == (1, {"trace": "é"}, False)
-    assert ctx.due == ctx.enqueued_at
-    assert ctx.token > 0
-    assert ctx.cancelled  # nobody renews the lease any more
-
-
-# ---- how many at once ----------------------------------------------------------------------------
-
-
-def test_nothing_is_claimed_that_cannot_start(app: App) -> None:
-    """With two threads two are leased, however many wait."""
-    gate, started = threading.Event(), threading.Semaphore(0)
-
-    @app.job
-    def hold() -> None:
-        started.release()
-        assert gate.wait(30)
-
-    hold.enqueue_many(hold.call() for _ in range(5))
-    with app.worker(threads=2):
-        for _ in range(2):
-            assert started.acquire(timeout=30)
-        totals = app.store.stats()["totals"]
-        assert (totals["leased"], totals["pending"]) == (2, 3)
-        gate.set()
-        until(lambda: app.store.stats()["totals"]["done"] == 5)
-
-
-def test_coroutines_run_side_by_side(app: App) -> None:
-    """Fifty that wait for each other, in a worker of one thread, beside a plain one."""
-    arrived: list[int] = []
-
-    @app.job(queue="async")
-    async def meet(n: int) -> None:
-        arrived.append(n)
-        while len(arrived) < 50:
-            await asyncio.sleep(0.001)
-
-    @app.job
-    def plain() -> int:
-        return 1
-
-    with app.worker(threads=1):
-        handles = meet.enqueue_many(meet.call(n) for n in range(50))
-        assert plain.enqueue().result(30) == 1
-        for handle in handles:
-            handle.result(30)
-
-
-def test_a_queue_of_both_sorts_runs_both(app: App) -> None:
-    """A coroutine gives the thread's slot that it was claimed for back."""
-
-    @app.job
-    async def awaited(n: int) -> int:
-        await asyncio.sleep(0)
-        return n
-
-    @app.job
-    def plain(n: int) -> int:
-        return n
-
-    with app.worker(threads=2) as worker:
-        handles = awaited.enqueue_many(awaited.call(n) for n in range(30))
-        handles += plain.enqueue_many(plain.call(n) for n in range(30))
-        assert [handle.result(30) for handle in handles] == [*range(30), *range(30)]
-        assert worker._crew is not None
-        until(lambda: worker._crew is not None and worker._crew.free(coroutine=False) == 2)
-        until(lambda: worker._crew is not None and worker._crew.free(coroutine=True) == 100)
-
-
-def test_work_in_lanes_is_one_after_the_other(app: App) -> None:
-    """Also with many threads; the lanes do not wait for each other."""
-    busy: set[str] = set()
-    order: dict[str, list[int]] = {}
-
-    @app.job(context=True)
-    def step(ctx: Context, n: int) -> None:
-        assert ctx.lane is not None
-        assert ctx.lane not in busy
-        busy.add(ctx.lane)
-        order.setdefault(ctx.lane, []).append(n)
-        busy.discard(ctx.lane)
-
-    calls = [step.options(lane=f"l{n % 5}").call(n) for n in range(100)]
-    with app.worker():
-        for handle in step.enqueue_many(calls):
-            handle.result(30)
-    assert order == {f"l{lane}": list(range(lane, 100, 5)) for lane in range(5)}
-
-
-def test_a_full_queue_gives_room_when_the_worker_does(app: App) -> None:
-    """wait= in a producer ends when a handler has finished."""
-    queue = app.queue("small", int, max_size=3)
-
-    @queue.handler()
-    def take(batch: fencepost.Batch[int]) -> None: ...
-
-    with app.worker(threads=1):
-        for n in range(50):
-            queue.enqueue(n, wait=30)
-    assert queue.size() <= 3
-
-
-def test_what_a_handler_raises_around_it_fails_the_message(app: App) -> None:
-    """What is entered around a handler is a part of it."""
-
-    @app.job(max_attempts=1)
-    def work() -> None: ...
-
-    def enter(ctx: Context) -> Any:
-        raise LeaseLost("not really")
-
-    app.around(enter)
-    handle = work.enqueue()
-    with app.worker(), pytest.raises(JobFailed):
-        handle.result(30)
-    assert failure(handle).code == "LeaseLost"

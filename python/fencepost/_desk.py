@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from array import array
 from collections.abc import Iterable, Mapping
@@ -21,6 +22,7 @@ __all__ = ["Desk"]
 
 VERDICTS_MAX: Final = 10_000  # of one commit, far below what the core takes
 RETAIN_ROWS: Final = 500  # of one slice
+PATIENCE: Final = 1.0  # seconds: whoever waits longer for the writer does not see time-outs pass
 
 log: Final = logging.getLogger("fencepost.worker")
 
@@ -34,7 +36,8 @@ class Desk:
 
     def __init__(self, file: File, queues: Mapping[int, Queue[Any]]) -> None:
         self._file = file
-        self._core = file.core
+        self._core = copy.copy(file.core)  # the same handle, but waits for its turn for less long
+        self._core.patience = PATIENCE
         self._queues = queues
         self._waiting: list[tuple[str, Verdict]] = []
         self._notes: dict[int, bytes] = {}

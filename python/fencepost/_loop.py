@@ -75,6 +75,7 @@ class Loop:
         self._ended: deque[Run] = deque()  # filled by the handlers' threads
         self._kinds: dict[int, str] = {}
         self._pause = 0.0
+        self._watch_at = 0.0
         self._notes_at = 0.0
         self._retain_at = monotonic() + RETAIN_FIRST
         self._thread = threading.Thread(target=self._serve, name="fencepost-worker", daemon=True)
@@ -98,6 +99,7 @@ class Loop:
 
     def stop(self, grace: float) -> None:
         """Claim no more; what still runs after `grace` seconds is given back. Again: sooner."""
+        log.info("%s: stopping within %g s", self.store.path, grace)
         until = monotonic() + grace
         self._grace_until = min(until, self._grace_until) if self._stopping.is_set() else until
         self._stopping.set()
@@ -132,7 +134,7 @@ class Loop:
         except (NewerSchema, Closed, ForkedHandle):
             raise
         except Busy as error:
-            log.warning("%s: %s", self.store.path, error)
+            log.info("%s: %s", self.store.path, error)
         except Exception as error:
             self._pause = min(max(2 * self._pause, 0.1), PAUSE_MAX)
             log.warning(
@@ -145,9 +147,9 @@ class Loop:
             self._stopping.wait(self._pause)
 
     def _turn(self) -> None:
-        now = monotonic()
         moved = self._collect()
-        self._watch(now)
+        self._watch()
+        self._retain()
         if not self._crew.wary:
             for group in self._groups:
                 take = group.reserve()
@@ -175,9 +177,6 @@ class Loop:
         waiting = any(group.gathered for group in self._groups)
         if self._running or waiting or self._crew.wary or not with_room:
             self._wait_for_handlers()
-        elif monotonic() >= self._retain_at:
-            more = self._desk.retain()
-            self._retain_at = monotonic() + (TICK if more else RETAIN_EVERY)
         else:
             self._wait_for_messages(with_room)
 
@@ -303,19 +302,33 @@ class Loop:
         for claim in claims:
             self._desk.add(claim._queue.name, [released(claim._key)])
 
-    def _watch(self, now: float) -> None:
-        """Time-outs, and what handlers say about how far they are."""
+    def _watch(self) -> None:
+        """Time-outs, lost leases, and what handlers say about how far they are."""
+        now = monotonic()
+        if now < self._watch_at:
+            return
+        self._watch_at = now + TICK
         for run in tuple(self._running):
             if run.deadline is not None and now >= run.deadline:
                 log.warning("%s %d: %s", run.name, run.claims[0].id, TIMED_OUT)
                 self._abandon(run, TIMED_OUT)
                 continue
+            run.tell()
             value = run.take_progress()
             if value is not None:
                 self._desk.note(run.claims[0].id, value)
         if now >= self._notes_at:
             self._notes_at = now + NOTES_EVERY
             self._desk.write_notes()
+
+    def _retain(self) -> None:
+        """What retention lets go, in slices that take at most a tenth of the time."""
+        began = monotonic()
+        if began < self._retain_at:
+            return
+        more = self._desk.retain()
+        now = monotonic()
+        self._retain_at = now + (9 * (now - began) if more else RETAIN_EVERY)
 
     def _wind_down(self) -> None:
         """Let what runs finish within the grace, and give back the rest."""
@@ -337,7 +350,7 @@ class Loop:
 
     def _last_turn(self) -> None:
         self._collect()
-        self._watch(monotonic())
+        self._watch()
         if self._desk:
             self._desk.exchange(None)
         else:

@@ -85,8 +85,13 @@ class Run:
     def stop(self, why: str) -> None:
         """Ask the handler to stop; a coroutine is cancelled."""
         self._why = self._why or why
-        if self.cancel is not None:
+        self.tell()
+
+    def tell(self) -> None:
+        """Cancel a coroutine that has a reason to stop; a plain handler asks for itself."""
+        if self.cancel is not None and self.why() is not None:
             self.cancel()
+            self.cancel = None
 
     def give_up(self) -> list[Verdict]:
         """What is to be said about the claims of a handler that does not answer."""

@@ -1,0 +1,149 @@
+"""How much a worker does at once, and what it does not."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fencepost
+from fencepost import (
+    App,
+    Backoff,
+    Context,
+    JobFailed,
+    LeaseLost,
+)
+from harness_worker import until
+
+AT_ONCE = Backoff(0, 1, 0, 0)
+
+
+@pytest.fixture
+def app(path: Path) -> Iterator[App]:
+    app = App(path)
+    yield app
+    app.store.close()
+
+
+def failure(handle: fencepost.Handle[Any]) -> fencepost.Failure:
+    found = handle.status().failure
+    assert found is not None
+    return found
+
+
+# ---- how many at once ----------------------------------------------------------------------------
+
+
+def test_nothing_is_claimed_that_cannot_start(app: App) -> None:
+    """With two threads two are leased, however many wait."""
+    gate, started = threading.Event(), threading.Semaphore(0)
+
+    @app.job
+    def hold() -> None:
+        started.release()
+        assert gate.wait(30)
+
+    hold.enqueue_many(hold.call() for _ in range(5))
+    with app.worker(threads=2):
+        for _ in range(2):
+            assert started.acquire(timeout=30)
+        totals = app.store.stats()["totals"]
+        assert (totals["leased"], totals["pending"]) == (2, 3)
+        gate.set()
+        until(lambda: app.store.stats()["totals"]["done"] == 5)
+
+
+def test_coroutines_run_side_by_side(app: App) -> None:
+    """Fifty that wait for each other, in a worker of one thread, beside a plain one."""
+    arrived: list[int] = []
+
+    @app.job(queue="async")
+    async def meet(n: int) -> None:
+        arrived.append(n)
+        while len(arrived) < 50:
+            await asyncio.sleep(0.001)
+
+    @app.job
+    def plain() -> int:
+        return 1
+
+    with app.worker(threads=1):
+        handles = meet.enqueue_many(meet.call(n) for n in range(50))
+        assert plain.enqueue().result(30) == 1
+        for handle in handles:
+            handle.result(30)
+
+
+def test_a_queue_of_both_sorts_runs_both(app: App) -> None:
+    """A coroutine gives the thread's slot that it was claimed for back."""
+
+    @app.job
+    async def awaited(n: int) -> int:
+        await asyncio.sleep(0)
+        return n
+
+    @app.job
+    def plain(n: int) -> int:
+        return n
+
+    with app.worker(threads=2) as worker:
+        handles = awaited.enqueue_many(awaited.call(n) for n in range(30))
+        handles += plain.enqueue_many(plain.call(n) for n in range(30))
+        assert [handle.result(30) for handle in handles] == [*range(30), *range(30)]
+        assert worker._crew is not None
+        until(lambda: worker._crew is not None and worker._crew.free(coroutine=False) == 2)
+        until(lambda: worker._crew is not None and worker._crew.free(coroutine=True) == 100)
+
+
+def test_work_in_lanes_is_one_after_the_other(app: App) -> None:
+    """Also with many threads; the lanes do not wait for each other."""
+    busy: set[str] = set()
+    order: dict[str, list[int]] = {}
+
+    @app.job(context=True)
+    def step(ctx: Context, n: int) -> None:
+        assert ctx.lane is not None
+        assert ctx.lane not in busy
+        busy.add(ctx.lane)
+        order.setdefault(ctx.lane, []).append(n)
+        busy.discard(ctx.lane)
+
+    calls = [step.options(lane=f"l{n % 5}").call(n) for n in range(100)]
+    with app.worker():
+        for handle in step.enqueue_many(calls):
+            handle.result(30)
+    assert order == {f"l{lane}": list(range(lane, 100, 5)) for lane in range(5)}
+
+
+def test_a_full_queue_gives_room_when_the_worker_does(app: App) -> None:
+    """wait= in a producer ends when a handler has finished."""
+    queue = app.queue("small", int, max_size=3)
+
+    @queue.handler()
+    def take(batch: fencepost.Batch[int]) -> None: ...
+
+    with app.worker(threads=1):
+        for n in range(50):
+            queue.enqueue(n, wait=30)
+    assert queue.size() <= 3
+
+
+def test_what_a_handler_raises_around_it_fails_the_message(app: App) -> None:
+    """What is entered around a handler is a part of it."""
+
+    @app.job(max_attempts=1)
+    def work() -> None: ...
+
+    def enter(ctx: Context) -> Any:
+        raise LeaseLost("not really")
+
+    app.around(enter)
+    handle = work.enqueue()
+    with app.worker(), pytest.raises(JobFailed):
+        handle.result(30)
+    assert failure(handle).code == "LeaseLost"
