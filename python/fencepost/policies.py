@@ -22,8 +22,9 @@ class Declaration(NamedTuple):
     fields: tuple[tuple[str, int], ...]  # only those that were said; the others stay as they are
 
     def differs(self, stored: Mapping[str, int]) -> bool:
-        """Whether the file says something else."""
-        return any(stored[name] != value for name, value in self.fields)
+        """Whether the file says something else. Of another profile: the core will refuse it."""
+        fields = (("profile", self.profile), *self.fields)
+        return any(stored[name] != value for name, value in fields)
 
 
 def declared(name: str, policy: Mapping[str, Any], profile: int = FP.PROFILE_QUEUE) -> Declaration:
