@@ -66,6 +66,12 @@ def test_the_environment_names_the_file(run: Run, db: str) -> None:
     assert "q" in run("stats", FENCEPOST_DATABASE=db).stdout
 
 
+def test_a_terminal_that_knows_ascii_only_gets_ascii(run: Run, tmp_path: Path) -> None:
+    with fencepost.open(tmp_path / "app.db") as store:
+        store.queue("größe").enqueue(1)
+    assert "gr\\xf6\\xdfe" in run("--database", "app.db", "stats", PYTHONIOENCODING="ascii").stdout
+
+
 def test_without_click_it_says_what_to_install(tmp_path: Path) -> None:
     """`fencepost` is there without the extra `[cli]`, and must then not end in a traceback."""
     hide = (

@@ -27,7 +27,8 @@ from fencepost.cli.output import complain, document, json_option, printable
 
 BATCH_LINES = 1000
 BATCH_BYTES = 8 << 20
-LINE_BYTES = 256 << 20  # what a payload may have at the most
+LINE_BYTES = 64 << 20  # a payload may have four times that, and may grow when it is written out
+KEY_BYTES = 1024  # as in csrc/base.h
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -69,7 +70,8 @@ class Ingest:
         Enqueue every line of `source`, in order; blank ones are passed over.
 
         Waits while the queue is full. Each batch is one commit, so what was counted is in the file
-        also when this raises (`Busy`, `StorageError`) or is interrupted.
+        also when this raises (`Busy`, `StorageError`, `InvalidArgument` for what is no queue of
+        plain messages) or is interrupted.
         """
         batch: list[Line] = []
         held = seen = 0
@@ -110,7 +112,10 @@ class Ingest:
             value = value[name]
         if type(value) not in (str, int):
             raise ValueError(f"field {'.'.join(self._path)} is neither text nor a whole number")
-        return str(value)
+        key = str(value)
+        if not 0 < len(key.encode()) <= KEY_BYTES:
+            raise ValueError(f"field {'.'.join(self._path)} is empty or over {KEY_BYTES} bytes")
+        return key
 
     def _put(self, batch: list[Line]) -> None:
         """One commit; where the store refuses it, by halves, down to the line that is to blame."""
@@ -123,10 +128,13 @@ class Ingest:
             except fencepost.QueueFull:
                 if len(batch) == 1:
                     continue
-            except (fencepost.Conflict, fencepost.InvalidArgument) as error:
+            except (fencepost.Conflict, fencepost.PayloadError) as error:
                 if len(batch) == 1:
                     self._reject(batch[0].number, batch[0].text, str(error))
                     return
+            except fencepost.InvalidArgument:  # of the queue; or more than it may ever hold
+                if len(batch) == 1:
+                    raise
             else:
                 created = sum(answer.created for answer in answers)
                 self.added += created

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -42,6 +43,8 @@ for command in (work, ingest, stats, list_, show, demo):
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command; the exit code. Whatever goes wrong is told in one line on stderr."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that knows ASCII only
     try:
         code = cli.main(list(arguments), prog_name="fencepost", standalone_mode=False)
         sys.stdout.flush()
@@ -60,7 +63,10 @@ def run(arguments: Sequence[str]) -> int:
         # when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except (fencepost.Error, OSError) as error:
+    except OSError as error:
+        complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        return 1
+    except fencepost.Error as error:
         complain(str(error))
         return 1
     return code if isinstance(code, int) else 0
