@@ -290,9 +290,12 @@ static int run_all(fp_guest *guest, int32_t sets, values from, pack *p, int64_t 
   store->guest = false;
   (void)sqlite3_clear_bindings(guest->stmt);
   tx->rowid = sqlite3_last_insert_rowid(store->writer.handle);
-  if (code == FP_OK && guest->goes_back) { /* what we wrote may be undone: read and write it anew */
-    db_forget(&store->writer);
-    tx->txn.drew = tx->txn.meta_moved = true;
+  if (code == FP_OK && guest->goes_back) {
+    code = txn_went_back(&tx->txn, err);
+    if (code != FP_OK) {
+      txn_rollback(&tx->txn);
+      tx->dead = true;
+    }
   }
   return code;
 }

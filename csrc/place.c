@@ -116,14 +116,3 @@ void places_undo(places *p) {
     }
   }
 }
-
-bool places_older(const places *p, int64_t id, int64_t *step, place *out) {
-  while (*step < p->log_count) {
-    const place *at = &p->log[p->log_count - 1 - (*step)++];
-    if (at->id == id && at->token != 0) {
-      *out = *at;
-      return true;
-    }
-  }
-  return false;
-}

@@ -6,7 +6,7 @@
 ** opens nothing.
 **
 ** Changes made in a transaction are logged, so that a rollback undoes them, and a place that a
-** ROLLBACK TO of the caller's own savepoint brought back is found again (places_older). */
+** ROLLBACK TO of the caller's own savepoint brought back can be sought where it was. */
 #ifndef FENCEPOST_PLACE_H
 #define FENCEPOST_PLACE_H
 
@@ -40,7 +40,5 @@ void places_undo(places *p);                 /* it is not */
 bool places_full(const places *p); /* the next new one will need more room */
 /* The first entry at or behind slot *at, which moves past it; false: there is none. */
 bool places_walk(const places *p, int64_t *at, place *out);
-/* The place that the id had before, going back; `*step` starts at 0. */
-bool places_older(const places *p, int64_t id, int64_t *step, place *out);
 
 #endif

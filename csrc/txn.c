@@ -166,6 +166,29 @@ void txn_rollback(txn *t) {
   release(t);
 }
 
+static int stands(txn *t, const place *at, bool *there, fp_error *err) {
+  stmt s = stmt_use(&t->d->sql, SQL_DUE_AT);
+  put_i64(&s, "turn", at->turn);
+  put_i64(&s, "due_at", at->due_at);
+  put_i64(&s, "id", at->id);
+  *there = stmt_row(&s) && get_i64(&s, "token") == at->token;
+  return stmt_end(&s, err);
+}
+
+int txn_went_back(txn *t, fp_error *err) {
+  int code = FP_OK;
+  int64_t changes = t->places->log_count; /* putting one back is a change, too */
+  db_forget(t->d);
+  t->drew = t->meta_moved = true; /* the head in memory is the newer one: it is written again */
+  for (int64_t i = 0; code == FP_OK && i < changes; i++) {
+    place before = t->places->log[i];
+    bool there = false;
+    if (before.token != 0) code = stands(t, &before, &there, err);
+    if (code == FP_OK && there && !places_put(t->places, &before)) code = err_memory(err);
+  }
+  return code;
+}
+
 static bool any_row(txn *t, int id, int8_t *known) {
   if (*known < 0) {
     stmt s = stmt_use(&t->d->sql, id);

@@ -44,6 +44,10 @@ int txn_flush(txn *t, fp_error *err);
 /* Ends it. On an error everything is rolled back. */
 int txn_commit(txn *t, fp_error *err);
 void txn_rollback(txn *t);
+/* The caller has gone back to a savepoint of its own: what is remembered of the file is read anew,
+** and a claim whose row stands again where it stood before is found there. On an error what is
+** remembered may be wrong, so that the transaction must be rolled back. */
+int txn_went_back(txn *t, fp_error *err);
 
 /* Is there any row in `trouble` (in `progress`)? Looked up once, so that a store without them pays
 ** nothing per message. */

@@ -287,3 +287,14 @@ def a_transaction_of_everything(core: Core, held: Context) -> None:
         put(core, held.queue, b"next", keys=[b"k"], life=1, lanes=[b"x"], tx=begun)
         assert core.cancel(begun, [held.id + 1]) == DONE
         core.queue_pause(begun, held.queue, paused=True)
+
+
+@case(scene.bulk_held)
+def a_transaction_that_goes_back(core: Core, held: Context) -> None:
+    with transaction(core) as begun:
+        for sql in ("SAVEPOINT a", "ROLLBACK TO a"):
+            with Guest(begun, sql) as guest:
+                guest.run(1, b"")
+            renewed = (say(claim, lib.FP_RENEW, LEASE + 1) for claim in held)
+            assert settle(core, *renewed, tx=begun) == DONE * 2
+        assert ack(core, held[0], tx=begun) == DONE

@@ -53,7 +53,7 @@ def lanes_left(path: Path, outside: Outside) -> list[list[object]]:
 
 @pytest.mark.parametrize("profile", [lib.FP_PROFILE_QUEUE, lib.FP_PROFILE_JOB])
 def test_one_after_the_other(core: Core, path: Path, outside: Outside, profile: int) -> None:
-    """Never two of a lane at once, in the order of enqueueing; the lane's row goes with the last."""
+    """Never two of a lane at once, in the order of enqueueing; no row is left of an empty lane."""
     queue = define(core, "q", profile)
     laned(core, queue, b"1", b"2", b"3")
     assert in_line(core, queue) == (1, 2, 0)
