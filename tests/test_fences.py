@@ -148,7 +148,7 @@ def test_one_that_was_lost_spares_the_others_of_its_batch(core: Core, verb: int)
 
 
 def test_a_stale_claim_of_another_handle_opens_nothing(core: Core, path: Path) -> None:
-    """This handle still remembers where its claim stood; the file knows better."""
+    """The handle remembers where its claim stood; the file knows better."""
     queue = define(core, "q")
     held = one(core, queue)
     with opened(path, hand_us=held.lease_end) as other:

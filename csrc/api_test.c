@@ -1,0 +1,56 @@
+/* What only the hostile build exports: how SQLite means to run a statement, and what it cost. */
+#include "fencepost.h"
+
+#ifdef FENCEPOST_TEST
+
+#include <stdio.h>
+
+#include "group.h"
+#include "pack.h"
+
+typedef struct explaining {
+  int32_t index;
+  pack rows;
+} explaining;
+
+static int explain(txn *t, void *argument, fp_error *err) {
+  enum { DETAIL_COLUMN = 3, TEXT_BYTES = 8192 };
+  explaining *e = argument;
+  sqlite3 *handle = t->d->handle;
+  sqlite3_stmt *plan = NULL;
+  char text[TEXT_BYTES];
+  int length = snprintf(text, sizeof text, "EXPLAIN QUERY PLAN %s", sql_text[e->index]);
+  assert(length > 0 && length < TEXT_BYTES);
+  int rc = sqlite3_prepare_v2(handle, text, -1, &plan, NULL);
+  if (rc == SQLITE_OK) rc = sqlite3_step(plan);
+  while (rc == SQLITE_ROW) {
+    const char *detail = (const char *)sqlite3_column_text(plan, DETAIL_COLUMN);
+    pack_part(&e->rows, (span){detail, sqlite3_column_bytes(plan, DETAIL_COLUMN)});
+    pack_row(&e->rows);
+    rc = sqlite3_step(plan);
+  }
+  int code = rc == SQLITE_DONE ? FP_OK : err_from_db(err, handle, rc, sql_name[e->index]);
+  (void)sqlite3_finalize(plan);
+  return code;
+}
+
+int fp_explain(fp_store *store, int32_t index, fp_rows *rows, fp_error *err) {
+  explaining e = {.index = index, .rows = pack_of(1)};
+  *rows = (fp_rows){0};
+  int code = group_enter(store, NULL, err);
+  if (code != FP_OK) return code;
+  code = group_run(store, NULL, "an explanation", explain, &e, err);
+  if (code == FP_OK) code = pack_take(&e.rows, rows, err);
+  pack_free(&e.rows);
+  group_leave(store);
+  return code;
+}
+
+int64_t fp_sql_status_of(fp_store *store, int32_t index, int32_t op) {
+  sqlite3_stmt *both[] = {store->writer.sql.handle[index], store->reader.sql.handle[index]};
+  int64_t sum = 0;
+  for (int i = 0; i < 2; i++) sum += both[i] ? sqlite3_stmt_status(both[i], op, 0) : 0;
+  return sum;
+}
+
+#endif
