@@ -108,11 +108,7 @@ int listing_by_key(txn *t, int64_t queue, int64_t kind, int32_t life, span key, 
   put_i64(&s, "kind", kind);
   put_i64(&s, "life", life);
   put_text(&s, "key", key);
-  if (stmt_row(&s)) {
-    id = get_i64(&s, "id");
-    (void)get_bytes(&s, "digest");
-    if (!get_null(&s)) id = 0; /* the key answers on, but its message went with retention */
-  }
+  if (stmt_row(&s)) id = get_i64(&s, "id");
   int code = stmt_end(&s, err);
   if (code != FP_OK || id == 0) return code;
   return listing_get(t, id, p, err);

@@ -307,20 +307,18 @@ static int keys(slice *v, bool *through, fp_error *err) {
 
 int retain_slice(txn *t, retention *r, int32_t limit, int64_t *purged, bool *more, fp_error *err) {
   static int (*const stage[])(slice *, bool *, fp_error *) = {listed, unlisted, keys};
-  retention next = *r; /* the turn may fail: then this slice is asked for again */
-  slice v = {.t = t, .r = &next, .limit = limit, .looks = RETAIN_LOOKS};
+  slice v = {.t = t, .r = r, .limit = limit, .looks = RETAIN_LOOKS};
   bool through = true;
   v.found.ids = mem_get(limit * (int64_t)sizeof(int64_t));
   if (v.found.ids == NULL) return err_memory(err);
   int code = FP_OK;
-  while (code == FP_OK && next.stage < COUNT_OF(stage) && through) {
-    code = stage[next.stage](&v, &through, err);
-    if (code == FP_OK && through) next.stage++;
+  while (code == FP_OK && r->stage < COUNT_OF(stage) && through) {
+    code = stage[r->stage](&v, &through, err);
+    if (code == FP_OK && through) r->stage++;
   }
-  *more = next.stage < COUNT_OF(stage);
-  if (!*more) next.stage = 0;
+  *more = r->stage < COUNT_OF(stage);
+  if (!*more) r->stage = 0;
   mem_free(v.found.ids);
   *purged = v.purged;
-  if (code == FP_OK) *r = next;
   return code;
 }

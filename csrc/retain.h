@@ -27,7 +27,8 @@ typedef struct retention {
   char key[KEY_BYTES_MAX];
 } retention;
 
-/* One slice. *purged: messages that went; *more: the round is not over, call again. */
+/* One slice. *purged: messages that went; *more: the round is not over, call again. *r has moved on
+** also when the transaction fails later: then the caller forgets it, and has the slice again. */
 int retain_slice(txn *t, retention *r, int32_t limit, int64_t *purged, bool *more, fp_error *err);
 
 /* What an operator wants gone. */

@@ -184,9 +184,31 @@ def test_a_beat_that_fails_is_tried_again(core: Core) -> None:
 
 
 def test_stopping_does_not_wait_for_the_next_beat(core: Core) -> None:
-    with keeping(core, beat_us=HOUR) as keeper:
-        keeper.hold(1, 1, LEASE)
-    # the test's own time-out is shorter than an hour
+    """The test's time-out is shorter than an hour; of so many threads, most are asleep by then."""
+    keepers = [core.keeper(HOUR) for _ in range(30)]
+    for keeper in keepers:
+        keeper.stop()
+
+
+TAKES_NO_SIGNAL = """
+import signal, os
+from harness_core import core as opened
+with opened({path!r}) as core:
+    keeper = core.keeper(3_600_000_000)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+    os.kill(os.getpid(), signal.SIGUSR1)  # kills the process, if any thread of it takes it
+    assert signal.sigpending() == {{signal.SIGUSR1}}
+    keeper.stop()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_signals_are_left_to_the_other_threads(path: Path) -> None:
+    program = TAKES_NO_SIGNAL.format(path=str(path))
+    command = [sys.executable, "-c", program]
+    folder = Path(__file__).parent
+    done = subprocess.run(command, check=False, cwd=folder, capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr.decode()
 
 
 def test_a_keeper_that_stops_renews_no_more(core: Core) -> None:

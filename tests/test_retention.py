@@ -196,6 +196,22 @@ def test_an_expired_key_is_swept(core: Core, path: Path, dump: Callable[[Path], 
     assert dump(path).count("word-") == 0
 
 
+def test_a_key_is_swept_at_its_end_by_who_gave_it(
+    core: Core, path: Path, dump: Callable[[Path], str]
+) -> None:
+    """Also when the keys were just gone through, and nothing was to be swept for long."""
+    queue = define(core, "q", keep_us=HOUR, key_window_us=HOUR + SECOND)
+    end(core, queue, b"word")
+    core.hand(START + HOUR - 1)
+    assert retain(core) == 0
+    core.hand(START + HOUR)
+    assert retain(core) == 1
+    assert dump(path).count("word") == 1
+    core.hand(START + HOUR + SECOND)
+    retain(core)
+    assert dump(path).count("word") == 0
+
+
 def test_another_process_sweeps_what_one_left(core: Core, path: Path) -> None:
     """A handle that did not give the keys their end itself meets them within an hour."""
     queue = define(core, "q", keep_us=HOUR, key_window_us=DAY)
