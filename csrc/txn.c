@@ -19,6 +19,7 @@ int txn_begin(txn *t, db *d, store_clock *clock, places *at, int64_t waited_us, 
   assert(sqlite3_get_autocommit(d->handle));
   stmt s = stmt_use(&d->sql, SQL_BEGIN);
   int code = stmt_end(&s, err);
+  t->began = d->sql.writes;
   if (code == FP_OK) code = db_refresh(d, err);
   if (code == FP_OK) t->now_us = time_turn(clock, &d->head, waited_us, &t->meta_moved);
   if (code != FP_OK) txn_rollback(t);
@@ -122,7 +123,8 @@ static int keep_count(txn *t, const tally *c, fp_error *err) {
 int txn_flush(txn *t, fp_error *err) {
   if (t->failed) return err_memory(err);
   int code = FP_OK;
-  bool late = t->count_used > 0 && t->now_us - t->d->head.time > TIME_KEEP_US;
+  bool wrote = t->d->sql.writes > t->began; /* a renewal counts nothing, and is given time, too */
+  bool late = wrote && t->now_us - t->d->head.time > TIME_KEEP_US;
   if (t->drew || late) code = keep_head(t, err);
   if (code == FP_OK && t->meta_moved) code = keep_meta(t, err);
   for (int i = 0; code == FP_OK && i < t->count_used; i++) code = keep_count(t, &t->counts[i], err);

@@ -21,6 +21,7 @@ typedef struct txn {
   store_clock *clock;
   places *places;   /* NULL in a reader */
   int64_t now_us;   /* store time, read once */
+  int64_t began;    /* the connection's count of writes then */
   bool drew;        /* the counter moved */
   bool meta_moved;  /* meta must be written */
   bool failed;      /* an allocation failed on the way: txn_flush tells */
