@@ -32,31 +32,61 @@ class Errand(Protocol):
 
 
 class Context:
-    """
-    One message, as its handler sees it; valid until the handler returns.
-
-    `token` is a fence: it only ever rises in this file, so whoever the handler talks to can refuse
-    an older one. `due` is when the message was meant to run. `last_attempt`: if this one fails, the
-    message is dead.
-    """
+    """One message, as its handler sees it; valid until the handler returns."""
 
     def __init__(self, claim: Claim[Any], queue: str, errand: Errand) -> None:
-        self.id: int = claim.id
-        self.queue: str = queue
-        self.key: str | None = claim.key
-        self.lane: str | None = claim.lane
-        self.attempt: int = claim.attempt
-        self.last_attempt: bool = 0 < claim._max_attempts <= claim.attempt
-        self.token: int = claim.token
-        self.due: datetime = moment(claim._due_us)
-        self.enqueued_at: datetime = claim.enqueued_at
-        self.headers: Mapping[str, str] = claim.headers
+        self.queue = queue
         self.store: Store = errand.store
+        self._claim = claim
         self._errand = errand
         self._over = False
         self._tx: Transaction | None = None
         self._settled_in: Tx | None = None
         self._progress: bytes | None = None
+
+    # ---- what was said when it was enqueued, and what came of it so far --------------------------
+
+    @property
+    def id(self) -> int:
+        return self._claim.id
+
+    @property
+    def key(self) -> str | None:
+        return self._claim.key
+
+    @property
+    def lane(self) -> str | None:
+        return self._claim.lane
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self._claim.headers
+
+    @property
+    def enqueued_at(self) -> datetime:
+        return self._claim.enqueued_at
+
+    @property
+    def due(self) -> datetime:
+        """When it was meant to run."""
+        return moment(self._claim._due_us)
+
+    @property
+    def attempt(self) -> int:
+        """From 1 on, this one included."""
+        return self._claim.attempt
+
+    @property
+    def last_attempt(self) -> bool:
+        """If this one fails, the message is dead."""
+        return 0 < self._claim._max_attempts <= self._claim.attempt
+
+    @property
+    def token(self) -> int:
+        """The fence: it only rises in this file, so who is told it can refuse an older one."""
+        return self._claim.token
+
+    # ---- what the handler does -------------------------------------------------------------------
 
     @property
     def tx(self) -> Transaction:
@@ -104,7 +134,7 @@ class Context:
         """
         self._valid()
         body = None if result is None else self._errand.encode(result)
-        self._errand.settle([acked((self.id, self.token), body)], tx)
+        self._errand.settle([acked(self._claim._key, body)], tx)
         self._settled_in = tx
 
     # ---- for the worker --------------------------------------------------------------------------
