@@ -45,6 +45,19 @@ def records(packed: Packed) -> Iterator[tuple[int, ...]]:
     return struct.iter_unpack(f"={packed.width}q", packed.records)
 
 
+def numbers(packed: Packed) -> Sequence[int]:
+    """The fixed parts of all rows, flat; a number becomes an object when it is looked at."""
+    return memoryview(packed.records).cast("q")
+
+
+_CLAIM = struct.Struct("=2q8xq64x4q")
+
+
+def claims(packed: Packed) -> Iterator[tuple[int, ...]]:
+    """Of each of fp_step's records: id, token, queue, bytes of key, lane, headers and body."""
+    return _CLAIM.iter_unpack(packed.records)
+
+
 def parts(blob: bytes, at: int, lengths: Sequence[int]) -> tuple[list[bytes | None], int]:
     """The variable parts of one row, which begin at `at`; and where the next row's begin."""
     found: list[bytes | None] = []

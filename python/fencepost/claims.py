@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
@@ -33,6 +33,19 @@ ID, TOKEN, ATTEMPT, QUEUE, KIND, ENQUEUED_AT, DUE, LEASE_END = range(8)
 GENERATION, MAX_ATTEMPTS, LAPSED, LIFE, KEY, LANE, HEADERS, BODY = range(8, 16)
 
 
+class Delivery(Generic[T]):
+    """What the claims of one queue share that came together."""
+
+    __slots__ = ("decode", "file", "numbers", "queue", "type")
+
+    def __init__(self, file: File, queue: Queue[T], numbers: Sequence[int]) -> None:
+        self.file = file
+        self.queue = queue
+        self.numbers = numbers  # of all their records, flat
+        self.decode = file.codec.decode
+        self.type = queue.type
+
+
 class Claim(Generic[T]):
     """
     The right to finish one message, and the proof of it.
@@ -42,16 +55,18 @@ class Claim(Generic[T]):
     better. Settling says `LeaseLost` then; a repeated ack by the same token is no error.
     """
 
-    __slots__ = ("_at", "_blob", "_file", "_payload", "_queue", "_record", "_settled")
+    # Thousands are made at a time: what is rarely asked for stays packed.
+    __slots__ = ("_at", "_delivery", "_head", "_payload", "_settled", "body", "id", "token")
 
     def __init__(
-        self, file: File, queue: Queue[T], record: tuple[int, ...], blob: bytes, at: int
+        self, delivery: Delivery[T], at: int, id: int, token: int, head: bytes, body: bytes
     ) -> None:
-        self._file = file
-        self._queue = queue
-        self._record = record
-        self._blob = blob  # of all claims that came together, cut when it is asked for
-        self._at = at
+        self.id = id
+        self.token = token
+        self.body = body
+        self._delivery = delivery
+        self._at = at  # of its record
+        self._head = head  # key, lane and headers
         self._payload: T = UNDECODED
         self._settled = False
 
@@ -61,21 +76,13 @@ class Claim(Generic[T]):
         )
 
     @property
-    def id(self) -> int:
-        return self._record[ID]
-
-    @property
-    def token(self) -> int:
-        return self._record[TOKEN]
-
-    @property
     def attempt(self) -> int:
         """From 1 on, this one included."""
-        return self._record[ATTEMPT]
+        return self._number(ATTEMPT)
 
     @property
     def enqueued_at(self) -> datetime:
-        return moment(self._record[ENQUEUED_AT])
+        return moment(self._number(ENQUEUED_AT))
 
     @property
     def key(self) -> str | None:
@@ -90,14 +97,11 @@ class Claim(Generic[T]):
         return read_headers(self._part(HEADERS))
 
     @property
-    def body(self) -> bytes:
-        return self._part(BODY) or b""
-
-    @property
     def payload(self) -> T:
         """The body as the queue's type, decoded here. `PayloadError` if it is none."""
         if self._payload is UNDECODED:
-            self._payload = self._file.codec.decode(self.body, self._queue.type)
+            delivery = self._delivery
+            self._payload = delivery.decode(self.body, delivery.type)
         return self._payload
 
     def ack(self, result: object = None, *, tx: Tx | None = None) -> None:
@@ -143,42 +147,51 @@ class Claim(Generic[T]):
 
     @property
     def _key(self) -> tuple[int, int]:
-        return self._record[ID], self._record[TOKEN]
+        return self.id, self.token
+
+    @property
+    def _file(self) -> File:
+        return self._delivery.file
+
+    @property
+    def _queue(self) -> Queue[T]:
+        return self._delivery.queue
 
     @property
     def _kind(self) -> int:
         """The number of the job's name, 0 for none."""
-        return self._record[KIND]
+        return self._number(KIND)
 
     @property
     def _due_us(self) -> int:
         """When it was meant to run."""
-        return self._record[DUE]
+        return self._number(DUE)
 
     @property
     def _lease_end_us(self) -> int:
-        return self._record[LEASE_END]
+        return self._number(LEASE_END)
 
     @property
     def _generation(self) -> int:
-        return self._record[GENERATION]
+        return self._number(GENERATION)
 
     @property
     def _max_attempts(self) -> int:
         """0: no limit."""
-        return self._record[MAX_ATTEMPTS]
+        return self._number(MAX_ATTEMPTS)
 
     @property
     def _lapsed(self) -> bool:
         """Its last holder never answered."""
-        return bool(self._record[LAPSED])
+        return bool(self._number(LAPSED))
+
+    def _number(self, which: int) -> int:
+        return self._delivery.numbers[self._at + which]
 
     def _part(self, which: int) -> bytes | None:
-        length = self._record[which]
-        if length < 0:
-            return None
-        at = self._at + sum(before for before in self._record[KEY:which] if before > 0)
-        return self._blob[at : at + length]
+        """Key, lane or headers."""
+        parts, _ = _pack.parts(self._head, 0, [self._number(part) for part in (KEY, LANE, HEADERS)])
+        return parts[which - KEY]
 
     def _text(self, which: int) -> str | None:
         data = self._part(which)
@@ -224,17 +237,23 @@ class Batch(list[Claim[T]]):
 def claims_of(file: File, queues: Mapping[int, Queue[Any]], packed: Packed) -> list[Claim[Any]]:
     """The claims in an answer of the core; `queues` by their numbers."""
     claims: list[Claim[Any]] = []
-    at = 0
-    for record in _pack.records(packed):
-        claims.append(Claim(file, queues[record[QUEUE]], record, packed.blob, at))
-        key, lane, headers, body = record[KEY:]
-        at += body
+    numbers = _pack.numbers(packed)
+    deliveries = {number: Delivery(file, queue, numbers) for number, queue in queues.items()}
+    blob, begin = packed.blob, 0
+    places = range(0, len(numbers), packed.width or 1)
+    rows = zip(places, _pack.claims(packed), strict=True)
+    for at, (id_, token, queue, key, lane, headers, body) in rows:
+        middle = begin
         if key > 0:
-            at += key
+            middle += key
         if lane > 0:
-            at += lane
+            middle += lane
         if headers > 0:
-            at += headers
+            middle += headers
+        end = middle + body
+        head = blob[begin:middle] if middle > begin else b""
+        claims.append(Claim(deliveries[queue], at, id_, token, head, blob[middle:end]))
+        begin = end
     return claims
 
 

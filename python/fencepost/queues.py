@@ -10,7 +10,7 @@ from fencepost import _pack
 from fencepost._calls import FP
 from fencepost._checks import name_bytes, whole
 from fencepost._enqueue import PRIORITIES, digests, entry, put_entries, send
-from fencepost._file import File, named
+from fencepost._file import File
 from fencepost._pack import Put, Take
 from fencepost.claims import Batch, Claim, claims_of
 from fencepost.codec import check_type, encode_many
@@ -30,7 +30,6 @@ __all__ = ["Queue"]
 T = TypeVar("T")
 Handler = Callable[[Batch[T]], object]
 
-PENDING, LEASED = 3, 5  # and waiting between them, in fp_stats' records
 LIMIT_MAX: Final = 10_000  # messages of one claim, as in csrc/base.h
 
 
@@ -154,10 +153,10 @@ class Queue(Generic[T]):
         """
         held: Sequence[Claim[T]] = list(claims)
         file = self._file(tx)
-        keys = [claim._record[:2] for claim in held if claim._file is file]
-        if len(keys) < len(held):
+        if any(delivery.file is not file for delivery in {claim._delivery for claim in held}):
             raise InvalidArgument(f"some of {held!r} were claimed from another store")
-        answers = file.core.settle(unwrap(file, tx), _pack.pairs(keys))
+        keys = _pack.pairs([(claim.id, claim.token) for claim in held])
+        answers = file.core.settle(unwrap(file, tx), keys)
         lost = [claim for claim, answer in zip(held, answers, strict=True) if answer == FP.LOST]
         for claim in held:
             claim._settled = True
@@ -169,8 +168,8 @@ class Queue(Generic[T]):
         """Messages that are pending or leased."""
         file = self._file(None)
         unwrap(file, None)
-        found = (record for record, name in named(file.core.stats()) if name == self.name)
-        return sum(sum(record[PENDING : LEASED + 1]) for record in found)
+        number = file.find(self.name)
+        return file.core.size(None, number) if number else 0
 
     # ---- handling --------------------------------------------------------------------------------
 
