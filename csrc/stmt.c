@@ -57,6 +57,7 @@ void put_i64(stmt *s, const char *name, int64_t value) {
 void put_text(stmt *s, const char *name, span value) {
   if (s->rc != SQLITE_OK) return;
   check_parameter(s, name);
+  s->borrowed = true;
   s->rc = sqlite3_bind_text64(s->handle, s->parameter++, value.at, (sqlite3_uint64)value.bytes,
                               SQLITE_STATIC, SQLITE_UTF8);
 }
@@ -64,6 +65,7 @@ void put_text(stmt *s, const char *name, span value) {
 void put_bytes(stmt *s, const char *name, span value) {
   if (s->rc != SQLITE_OK) return;
   check_parameter(s, name);
+  s->borrowed = true;
   int at = s->parameter++;
   if (value.at != NULL && value.bytes == 0) {
     s->rc = sqlite3_bind_zeroblob(s->handle, at, 0);
@@ -129,7 +131,7 @@ int stmt_end(stmt *s, fp_error *err) {
   if (code == FP_OK && reset_rc != SQLITE_OK) {
     code = err_from_db(err, s->set->db, reset_rc, sql_name[s->id]);
   }
-  (void)sqlite3_clear_bindings(s->handle); /* the borrowed pointers die with this call */
+  if (s->borrowed) (void)sqlite3_clear_bindings(s->handle);
   return code;
 }
 

@@ -22,6 +22,7 @@ typedef struct stmt {
   int rc;
   int parameter; /* the next to put */
   int column;    /* the next to get */
+  bool borrowed; /* text or bytes were put, which die with this use */
 } stmt;
 
 extern const char *const sql_name[SQL_COUNT];
