@@ -48,8 +48,7 @@ static const char *way_out(const char *words) {
 }
 
 /* What became of the caller's statement, and whether its transaction is still there. */
-static int tell(fp_tx *tx, int rc, const char *sql, int64_t sql_bytes, fp_error *err) {
-  fp_store *store = tx->store;
+static int tell(fp_store *store, int rc, const char *sql, int64_t sql_bytes, fp_error *err) {
   sqlite3 *handle = store->writer.handle;
   char shown[SHOWN_MAX + 8];
   shorten(shown, sql, sql_bytes);
@@ -61,14 +60,9 @@ static int tell(fp_tx *tx, int rc, const char *sql, int64_t sql_bytes, fp_error 
   shorten(words, said, (int64_t)strlen(said));
   err->sqlite_code = its_own ? sqlite3_extended_errcode(handle) : rc;
   bool gone = sqlite3_get_autocommit(handle);
-  int code = err_set(err, gone ? FP_STORAGE : FP_CONSTRAINT, "%s%s [sqlite %d]%s; in: %s",
-                     words, way_out(words), err->sqlite_code,
-                     gone ? "; the transaction was rolled back" : "", shown);
-  if (gone) {
-    txn_rollback(&tx->txn);
-    tx->dead = true;
-  }
-  return code;
+  return err_set(err, gone ? FP_STORAGE : FP_CONSTRAINT, "%s%s [sqlite %d]%s; in: %s", words,
+                 way_out(words), err->sqlite_code,
+                 gone ? "; the transaction was rolled back" : "", shown);
 }
 
 /* ---- open and close ---- */
@@ -92,8 +86,7 @@ static int check_alive(const fp_tx *tx, fp_error *err) {
 }
 
 static int prepare(fp_guest *guest, const char *sql, int64_t bytes, fp_error *err) {
-  fp_tx *tx = guest->tx;
-  fp_store *store = tx->store;
+  fp_store *store = guest->tx->store;
   const char *tail = sql;
   store->denied[0] = 0;
   store->goes_back = store->inserts = false;
@@ -105,7 +98,7 @@ static int prepare(fp_guest *guest, const char *sql, int64_t bytes, fp_error *er
   store->guest = false;
   guest->goes_back = store->goes_back;
   guest->inserts = store->inserts;
-  if (rc != SQLITE_OK) return tell(tx, rc, sql, bytes, err);
+  if (rc != SQLITE_OK) return tell(store, rc, sql, bytes, err);
   if (guest->stmt == NULL) return err_set(err, FP_INVALID, "there is no statement in the SQL text");
   if (anything_in(store, tail, bytes - (tail - sql))) {
     return err_set(err, FP_INVALID, "the SQL text holds more than one statement");
@@ -284,7 +277,7 @@ static int run_all(fp_guest *guest, int32_t sets, values from, pack *p, int64_t 
   (void)sqlite3_set_last_insert_rowid(store->writer.handle, tx->rowid);
   for (int32_t i = 0; code == FP_OK && i < sets; i++) {
     int rc = run_once(guest, &from, columns, p, changed);
-    if (rc != SQLITE_OK) code = tell(tx, rc, sql, (int64_t)strlen(sql), err);
+    if (rc != SQLITE_OK) code = tell(store, rc, sql, (int64_t)strlen(sql), err);
     (void)sqlite3_reset(guest->stmt); /* it only says again what step has said */
   }
   store->guest = false;

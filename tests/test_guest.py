@@ -57,7 +57,7 @@ def test_rows_that_triggers_write_are_not_counted(tx: Transaction) -> None:
 )
 def test_virtual_tables_work(tx: Transaction, make: str, put: str, ask: str) -> None:
     """Their own inner statements are judged, too, and are allowed."""
-    tx.execute(f"CREATE VIRTUAL TABLE v USING {make}")
+    assert tx.execute(f"CREATE VIRTUAL TABLE v USING {make}").lastrowid is None
     tx.execute(put)
     assert len(tx.execute(ask)) == 1
 
