@@ -46,6 +46,31 @@ int fp_explain(fp_store *store, int32_t index, fp_rows *rows, fp_error *err) {
   return code;
 }
 
+typedef struct asking {
+  const char *sql;
+  int64_t *value;
+} asking;
+
+static int ask(txn *t, void *argument, fp_error *err) {
+  const asking *a = argument;
+  sqlite3_stmt *s = NULL;
+  int rc = sqlite3_prepare_v2(t->d->handle, a->sql, -1, &s, NULL);
+  if (rc == SQLITE_OK) rc = sqlite3_step(s);
+  *a->value = rc == SQLITE_ROW ? sqlite3_column_int64(s, 0) : -1;
+  int code = rc == SQLITE_ROW ? FP_OK : err_from_db(err, t->d->handle, rc, "pragma");
+  (void)sqlite3_finalize(s);
+  return code;
+}
+
+int fp_pragma(fp_store *store, const char *sql, int64_t *value, fp_error *err) {
+  asking a = {.sql = sql, .value = value};
+  int code = group_enter(store, NULL, err);
+  if (code != FP_OK) return code;
+  code = group_run(store, NULL, "a question", ask, &a, err);
+  group_leave(store);
+  return code;
+}
+
 int64_t fp_sql_status_of(fp_store *store, int32_t index, int32_t op) {
   sqlite3_stmt *both[] = {store->writer.sql.handle[index], store->reader.sql.handle[index]};
   int64_t sum = 0;

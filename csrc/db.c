@@ -49,10 +49,11 @@ static int is_wal(db *d, bool *wal, fp_error *err) {
 static int into_wal(db *d, const fp_options *options, fp_error *err) {
   bool wal = false;
   int64_t pages = 0;
-  int code = is_wal(d, &wal, err);
+  /* In this order: a new file gets its first page and its mode in one stroke, maybe just now, by
+  ** another process. Who sees a page sees the mode that came with it. */
+  int code = run(d, "PRAGMA page_count", "page_count", &pages, err);
+  if (code == FP_OK) code = is_wal(d, &wal, err);
   if (code != FP_OK || wal) return code;
-  code = run(d, "PRAGMA page_count", "page_count", &pages, err);
-  if (code != FP_OK) return code;
   if (pages > 0 && !options->wal) {
     return err_set(err, FP_INVALID,
                    "this database is not in WAL mode; opening it would change that for good, "

@@ -1,0 +1,65 @@
+"""Processes of their own: programs that see the tests' harness, and print one JSON a line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+HEAD = """
+import json, os, sys
+from pathlib import Path
+from harness_core import *
+from harness_core import core as opened, tx as transaction
+path = Path(sys.argv[1])
+
+def say(value):
+    os.write(1, (json.dumps(value) + "\\n").encode())
+"""
+
+
+def start(program: str, path: Path, *arguments: object) -> subprocess.Popen[str]:
+    """Runs `program`; it finds `path`, the words of harness_core, `say` and its arguments."""
+    folder = str(Path(__file__).parent)
+    environment = {**os.environ, "PYTHONPATH": folder, "FENCEPOST_TEST_CORE": "1"}
+    command = [sys.executable, "-c", HEAD + program, str(path), *map(str, arguments)]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment
+    )
+
+
+def heard(process: subprocess.Popen[str]) -> Any:
+    """The next thing that it says."""
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line, "the process ended"
+    return json.loads(line)
+
+
+def finish(process: subprocess.Popen[str]) -> list[Any]:
+    """Waits for its end, which must be a good one; all that it said since."""
+    out, words = process.communicate(timeout=120)
+    assert process.returncode == 0, words
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def at_once(processes: list[subprocess.Popen[str]]) -> None:
+    """Lets them go together, once each has said that it is ready."""
+    for process in processes:
+        assert heard(process) == "ready"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+
+
+def all_of(processes: list[subprocess.Popen[str]]) -> list[list[Any]]:
+    """What each has said; all have ended, also where one of them went wrong."""
+    ended = [(*process.communicate(timeout=120), process.returncode) for process in processes]
+    for _, words, code in ended:
+        assert code == 0, words
+    return [[json.loads(line) for line in out.splitlines()] for out, _, _ in ended]
