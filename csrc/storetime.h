@@ -30,7 +30,7 @@ typedef struct head {
 
 /* What one handle knows by itself. */
 typedef struct store_clock {
-  int64_t hand_us;        /* -1: the real clock */
+  _Atomic int64_t hand_us; /* -1: the real clock; looks read it while it is turned */
   int64_t shortest_lease; /* given out by this handle; 0: none yet */
   char boot_id[64];
 } store_clock;
