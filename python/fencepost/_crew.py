@@ -81,9 +81,9 @@ class Crew:
         with self.changed:
             taken = self._threads - self._free[False]
             if self._started < taken:
-                self._started += 1
-                name = f"fencepost-handler-{self._started}"
+                name = f"fencepost-handler-{self._started + 1}"
                 threading.Thread(target=self._serve, name=name, daemon=True).start()
+                self._started += 1
         self._calls.put((call, ended))
 
     def _serve(self) -> None:
@@ -132,11 +132,10 @@ class Crew:
     def _event_loop(self) -> asyncio.AbstractEventLoop:
         with self.changed:
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
+                loop = asyncio.new_event_loop()
                 name = "fencepost-event-loop"
-                threading.Thread(
-                    target=self._turn, args=[self._loop], name=name, daemon=True
-                ).start()
+                threading.Thread(target=self._turn, args=[loop], name=name, daemon=True).start()
+                self._loop = loop
             return self._loop
 
     def _turn(self, loop: asyncio.AbstractEventLoop) -> None:

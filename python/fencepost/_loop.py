@@ -73,7 +73,7 @@ class Loop:
         self._grace_until = 0.0
         self._running: set[Run] = set()
         self._ended: deque[Run] = deque()  # filled by the handlers' threads
-        self._kinds: dict[int, str] = {}
+        self._names_of_kinds = {0: ""}
         self._pause = 0.0
         self._watch_at = 0.0
         self._notes_at = 0.0
@@ -166,10 +166,21 @@ class Loop:
         """One exchange for a group that has room. Whether anything was claimed."""
         claims: Sequence[Claim[Any]] = []
         try:
-            claims = self._desk.exchange(take)
+            claims = self._receive(take)
         finally:
             self._give_back(group.accept(claims))
         return bool(claims)
+
+    def _receive(self, take: Take) -> Sequence[Claim[Any]]:
+        """One exchange. Claims whose names cannot be read just now are given back."""
+        claims = self._desk.exchange(take)
+        try:
+            if any(claim._kind not in self._names_of_kinds for claim in claims):
+                self._names_of_kinds = {0: "", **dict(self._file.kinds())}
+        except BaseException:
+            self._give_back(claims)
+            raise
+        return claims
 
     def _rest(self) -> None:
         """Nothing was to be done: wait for a handler to finish, or for something to be due."""
@@ -189,7 +200,7 @@ class Loop:
         """Wait for one from whichever queue; what it brings with it is claimed in the next turn."""
         queues = [number for group in groups for number in group.queues]
         until_us = self._file.core.now() + IDLE_US
-        for claim in self._desk.exchange(Take(queues, 1, until_us=until_us)):
+        for claim in self._receive(Take(queues, 1, until_us=until_us)):
             group = self._group_of[self._routes[claim._queue.name].number]
             group.reserve()
             self._give_back(group.accept([claim]))
@@ -220,50 +231,56 @@ class Loop:
         return groups
 
     def _start_single(self, coroutine: bool, claim: Claim[Any]) -> None:
-        """In a slot that is reserved, of the sort that most of its queue need."""
+        """In a slot that is reserved, of the sort that its group needs."""
         route = self._routes[claim._queue.name]
         if route.handler:
-            self._start_batch(route, [claim])
+            self._begin(BatchRun(self, route.queue, [claim]), route, coroutine)
             return
-        name = self._kind_name(claim._kind)
+        name = self._names_of_kinds.get(claim._kind, "")
         job = self.registry.job(name)
-        if job is None:
-            log.warning("message %d is for %r, which this App does not know", claim.id, name)
-            text = "no worker knew this name"
-            verdict = later(claim._key, UNKNOWN_NAME_US, "unknown_name", name, text)
-            self._desk.add(name, [verdict])
-            self._crew.give_back(1, coroutine=coroutine)
+        if job is not None:
+            self._begin(JobRun(self, job, claim, route.queue.name), route, coroutine)
             return
-        if job._coroutine != coroutine:
-            self._crew.give_back(1, coroutine=coroutine)
-            if not self._crew.reserve(1, coroutine=job._coroutine):
-                self._give_back([claim])
-                return
-        self._begin(JobRun(self, job, claim, route.queue.name), route)
+        log.warning("message %d is for %r, which this App does not know", claim.id, name)
+        self._crew.give_back(1, coroutine=coroutine)
+        text = "no worker knew this name"
+        verdict = later(claim._key, UNKNOWN_NAME_US, "unknown_name", name, text)
+        self._desk.add(name, [verdict])
 
     def _start_batch(self, route: Route, claims: Sequence[Claim[Any]]) -> None:
-        self._begin(BatchRun(self, route.queue, claims), route)
+        self._begin(BatchRun(self, route.queue, claims), route, route.coroutine)
 
-    def _begin(self, run: Run, route: Route) -> None:
-        """Hold its claims, and let it run in the slot that is reserved."""
-        lease_us = route.lease_us
+    def _begin(self, run: Run, route: Route, coroutine: bool) -> None:
+        """Hold its claims, and let it run in the slot that is reserved; or give back both."""
+        if run.coroutine != coroutine:
+            self._crew.give_back(1, coroutine=coroutine)
+            if not self._crew.reserve(1, coroutine=run.coroutine):
+                self._give_back(run.claims)
+                return
+        try:
+            self._hold(run, route.lease_us)
+            if any(claim._lapsed for claim in run.claims):
+                self._crew.beware(run, WARY)
+            self._running.add(run)
+            ended = partial(self._ended.append, run)
+            if run.coroutine:
+                run.cancel = self._crew.spawn(run.await_, ended)
+            else:
+                self._crew.run(run.call, ended)
+        except Exception as error:  # no memory, no further thread
+            log.warning("%s could not start: %s", run.name, error)
+            self._running.discard(run)
+            self._crew.trust(run)
+            self._crew.give_back(1, coroutine=run.coroutine)
+            for claim in run.claims:
+                self.leases.drop(claim)
+            self._give_back(run.claims)
+
+    def _hold(self, run: Run, lease_us: int) -> None:
         for claim in run.claims:
             began_us = claim._lease_end_us - lease_us
             until_us = 0 if run.timeout_us is None else began_us + run.timeout_us
             self.leases.hold(claim, lease_us, until_us)
-        if any(claim._lapsed for claim in run.claims):
-            self._crew.beware(run, WARY)
-        self._running.add(run)
-        ended = partial(self._ended.append, run)
-        if run.coroutine:
-            run.cancel = self._crew.spawn(run.await_, ended)
-        else:
-            self._crew.run(run.call, ended)
-
-    def _kind_name(self, number: int) -> str:
-        if number not in self._kinds:
-            self._kinds = dict(self._file.kinds())
-        return self._kinds.get(number, "")
 
     # ---- ending ----------------------------------------------------------------------------------
 

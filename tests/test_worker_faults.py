@@ -1,0 +1,105 @@
+"""A worker whose disk or memory fails in the middle goes on when it works again."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fencepost import App, Backoff, Batch, Context
+from harness_ladder import Arm, disarm, memory, steps
+from harness_worker import until
+
+pytestmark = pytest.mark.hostile
+
+AT_ONCE = Backoff(0, 1, 0, 0)
+
+
+@pytest.fixture
+def app(path: Path) -> Iterator[App]:
+    app = App(path)
+    yield app
+    disarm()
+    app.store.close()
+
+
+@pytest.mark.parametrize("faults", [steps, memory])
+def test_failing_statements_lose_and_repeat_nothing(app: App, faults: Callable[[int], Arm]) -> None:
+    """
+    Whichever step of claiming or settling fails, the loop says it again: each job runs once, for a
+    claim that failed was none, and a result waits until it can be settled.
+    """
+    ran: Counter[int] = Counter()
+    gate = threading.Event()
+
+    @app.job
+    def count(n: int) -> int:
+        assert gate.wait(30)
+        ran[n] += 1
+        return n
+
+    handles = count.enqueue_many(count.call(n) for n in range(40))
+    fail = faults(1)
+    with app.worker(threads=2):
+        gate.set()
+        for rung in range(0, 60, 3):
+            fail(rung)
+            seen = sum(ran.values())
+            until(lambda seen=seen: sum(ran.values()) > min(seen, 38))  # type: ignore[misc]
+        disarm()
+        assert [handle.result(30) for handle in handles] == list(range(40))
+    assert set(ran.values()) == {1}
+    assert app.store.check(full=True) == []
+
+
+def test_a_handlers_transaction_that_fails_is_tried_again(app: App) -> None:
+    """Rows and the end of the message stay together, whatever of them failed."""
+    with app.transaction() as tx:
+        tx.execute("CREATE TABLE paid (n INTEGER PRIMARY KEY, attempt INT)")
+
+    began: set[int] = set()
+    fail = steps(1)
+
+    @app.job(context=True, max_attempts=100, backoff=AT_ONCE)
+    def pay(ctx: Context, n: int) -> int:
+        began.add(n)
+        ctx.tx.execute("INSERT INTO paid VALUES (?, ?)", (n, ctx.attempt))
+        if ctx.attempt <= 2:
+            fail(n)
+        return n
+
+    handles = pay.enqueue_many(pay.call(n) for n in range(12))
+    with app.worker(threads=1):
+        until(lambda: len(began) == 12)
+        disarm()
+        assert [handle.result(30) for handle in handles] == list(range(12))
+    with app.transaction() as tx:
+        assert [n for (n,) in tx.execute("SELECT n FROM paid ORDER BY n")] == list(range(12))
+    assert app.store.check(full=True) == []
+
+
+def test_a_batch_whose_commit_fails_is_tried_again_one_by_one(app: App) -> None:
+    """Nothing of it has happened, and each of them happens once."""
+    with app.transaction() as tx:
+        tx.execute("CREATE TABLE seen (n INTEGER PRIMARY KEY)")
+    queue = app.queue("q", int, backoff=AT_ONCE, max_attempts=100)
+    fail = steps(1)
+    alone: set[int] = set()
+
+    @queue.handler(batch=20)
+    def take(batch: Batch[int]) -> None:
+        batch.tx.executemany("INSERT INTO seen VALUES (?)", ((n,) for n in batch.payloads))
+        if len(batch) > 1:
+            fail(len(batch) + 3)
+        else:
+            alone.update(batch.payloads)
+
+    queue.enqueue_many(range(20))
+    with app.worker(threads=1):
+        until(lambda: len(alone) == 20)
+        until(lambda: queue.size() == 0)
+    with app.transaction() as tx:
+        assert [n for (n,) in tx.execute("SELECT n FROM seen ORDER BY n")] == list(range(20))
