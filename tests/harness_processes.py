@@ -23,8 +23,8 @@ def say(value):
 
 def start(program: str, path: Path, *arguments: object) -> subprocess.Popen[str]:
     """Runs `program`; it finds `path`, the words of harness_core, `say` and its arguments."""
-    folder = str(Path(__file__).parent)
-    environment = {**os.environ, "PYTHONPATH": folder, "FENCEPOST_TEST_CORE": "1"}
+    folders = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": folders}
     command = [sys.executable, "-c", HEAD + program, str(path), *map(str, arguments)]
     pipe = subprocess.PIPE
     return subprocess.Popen(

@@ -43,7 +43,7 @@ def contents(path: Path) -> dict[str, bytes]:
 # ---- made once -----------------------------------------------------------------------------------
 
 
-FILES = 5  # of each kind: who comes first is another one each time
+FILES = 10  # of each kind: who comes first is another one each time
 
 
 @pytest.mark.parametrize("before", ["nothing", "an empty file", "an application's database"])
