@@ -39,7 +39,7 @@ int err_from_db(fp_error *err, sqlite3 *db, int rc, const char *what) {
   bool its_own = db != NULL && (sqlite3_errcode(db) & 0xff) == (rc & 0xff);
   int extended = its_own ? sqlite3_extended_errcode(db) : rc;
   const char *words = its_own ? sqlite3_errmsg(db) : sqlite3_errstr(rc);
-  (void)snprintf(err->message, sizeof err->message, "%s [%s, sqlite %d]", words, what, extended);
+  (void)snprintf(err->message, sizeof err->message, "%s", words);
   (void)snprintf(err->statement, sizeof err->statement, "%s", what);
   err->sqlite_code = extended;
   err->code = err_code_of(rc);
