@@ -58,7 +58,8 @@
 /* The line. turn = queue << 8 | (127 - priority); turn < 0: waiting in the lane of number -turn.
 ** stage 0 pending, 1 leased, 2 leased and the send began; addressed 1: not at its first place,
 ** so the index finds it; again: re-armed while leased, the moment it is due again (0: not);
-** placed_at: the place before the lease, which release gives back. */
+** placed_at: the place before the lease, which release gives back; worker: who holds it, without
+** an index, because what a worker holds stands between now and now + meta.longest_lease. */
 #define SCHEMA_DUE                                                                              \
   "CREATE TABLE fencepost_due (turn INTEGER NOT NULL, due_at INTEGER NOT NULL,"                 \
   " id INTEGER NOT NULL, token INTEGER NOT NULL, attempts INTEGER NOT NULL,"                    \
@@ -67,8 +68,6 @@
   " worker INTEGER NOT NULL, PRIMARY KEY (turn, due_at, id)) WITHOUT ROWID"
 #define SCHEMA_DUE_ID                                                                           \
   "CREATE INDEX fencepost_due_id ON fencepost_due (id) WHERE addressed = 1"
-#define SCHEMA_DUE_WORKER                                                                       \
-  "CREATE INDEX fencepost_due_worker ON fencepost_due (worker) WHERE worker > 0"
 
 /* The last failure of what is still in line. `since`: where max_age counts from after a replay. */
 #define SCHEMA_TROUBLE                                                                          \
@@ -123,7 +122,7 @@
 /* Version 1, in order. A later version is a further list of its own (db.c runs what is missing). */
 #define SCHEMA_V1                                                                               \
   SCHEMA_META, SCHEMA_TALLY, SCHEMA_QUEUE, SCHEMA_KIND, SCHEMA_MESSAGE, SCHEMA_KEY, SCHEMA_DUE, \
-      SCHEMA_DUE_ID, SCHEMA_DUE_WORKER, SCHEMA_TROUBLE, SCHEMA_PROGRESS, SCHEMA_OUTCOME,        \
+      SCHEMA_DUE_ID, SCHEMA_TROUBLE, SCHEMA_PROGRESS, SCHEMA_OUTCOME,        \
       SCHEMA_OUTCOME_ENDED, SCHEMA_LANE, SCHEMA_SCHEDULE, SCHEMA_WORKER, SCHEMA_RUN,            \
       SCHEMA_RUN_ENDED, SCHEMA_RECORD, SCHEMA_CLAIM,                                            \
       "INSERT INTO fencepost_tally (queue) VALUES (0)"
