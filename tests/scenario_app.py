@@ -29,6 +29,7 @@ class Jobs:
     deadly: Job[[], None]
     sleep: Job[..., str]
     guarded: Job[[int], int]
+    pay: Job[[], int]
     numbers: Queue[Any]
 
 
@@ -71,6 +72,15 @@ def declare(path: Path, notes_path: Path) -> Jobs:
         notes.write("leave", n, ctx.attempt, os.getpid())
         return n
 
+    @app.job(context=True)
+    def pay(ctx: Context) -> int:
+        notes.write("began", ctx.attempt)
+        while ctx.attempt == 1 and not notes.count("go"):
+            time.sleep(0.01)
+        notes.write("writes", ctx.attempt)
+        ctx.tx.execute("INSERT INTO paid VALUES (?, ?)", (ctx.attempt, ctx.token))
+        return ctx.attempt
+
     numbers = app.queue("numbers", int, max_attempts=3, lease=1.0, backoff=AT_ONCE)
 
     @numbers.handler(batch=100)
@@ -79,7 +89,7 @@ def declare(path: Path, notes_path: Path) -> Jobs:
         if 0 in batch.payloads:
             os._exit(1)
 
-    return Jobs(app, mark, hang_once, deadly, sleep, guarded, numbers)
+    return Jobs(app, mark, hang_once, deadly, sleep, guarded, pay, numbers)
 
 
 def main() -> None:

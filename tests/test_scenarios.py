@@ -8,6 +8,7 @@ are in the rooms they belong to.
 from __future__ import annotations
 
 import random
+import signal
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -80,6 +81,32 @@ def test_h1_a_job_whose_worker_is_killed_runs_again(jobs: Jobs, path: Path, note
     assert message.settled_at is not None
     assert message.settled_at >= ends
     assert handle.status().attempt == 2
+
+
+def test_a_worker_that_slept_past_its_lease_changes_nothing(
+    jobs: Jobs, path: Path, notes: Notes
+) -> None:
+    """
+    Stopped in the middle, overtaken, woken again: its rows are rolled back and its result refused,
+    and it goes on with other work.
+    """
+    with jobs.app.transaction() as tx:
+        tx.execute("CREATE TABLE paid (attempt INT, token INT)")
+    handle = jobs.pay.enqueue()
+    with workers(path, 1, str(notes.path)) as (first,):
+        until(lambda: notes.count("began", 1))
+        first.send_signal(signal.SIGSTOP)
+        with workers(path, 1, str(notes.path)) as (second,):
+            assert handle.result(60) == 2
+            assert ask_to_stop(second) == 0
+        notes.write("go")
+        first.send_signal(signal.SIGCONT)
+        until(lambda: notes.count("writes", 1))
+        assert jobs.mark.enqueue(7).result(60) == 7
+        assert ask_to_stop(first) == 0
+    with jobs.app.transaction() as tx:
+        assert [attempt for (attempt,) in tx.execute("SELECT attempt FROM paid")] == [2]
+    assert handle.result(0) == 2
 
 
 # ---- H3: several processes, ten thousand jobs ----------------------------------------------------
