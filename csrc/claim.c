@@ -37,11 +37,9 @@ static place read_place(stmt *s, const taking *k, int64_t turn) {
   at.token = get_i64(s, "token");
   at.attempts = get_i64(s, "attempts");
   at.stage = (int32_t)get_i64(s, "stage");
-  at.addressed = (int32_t)get_i64(s, "addressed");
   at.generation = get_i64(s, "generation");
   at.again = get_i64(s, "again");
   at.placed_at = get_i64(s, "placed_at");
-  at.worker = get_i64(s, "worker");
   return at;
 }
 
@@ -54,18 +52,9 @@ static void lay_out(stmt *s, taking *k, place *at, bool lapsed) {
   at->life = (int32_t)get_i64(s, "life");
   span key = get_text(s, "key"), lane = get_text(s, "lane");
   at->laned = lane.at != NULL;
-  pack_i64(r, at->id);
-  pack_i64(r, 0);
-  pack_i64(r, at->attempts + 1);
-  pack_i64(r, at->queue);
-  pack_i64(r, at->kind);
-  pack_i64(r, enqueued_at);
-  pack_i64(r, due);
-  pack_i64(r, k->lease_end);
-  pack_i64(r, at->generation);
-  pack_i64(r, max_attempts);
-  pack_i64(r, lapsed ? 1 : 0);
-  pack_i64(r, at->life);
+  const int64_t fixed[] = {at->id, 0, at->attempts + 1, at->queue, at->kind, enqueued_at, due,
+                           k->lease_end, at->generation, max_attempts, lapsed ? 1 : 0, at->life};
+  pack_many(r, fixed, COUNT_OF(fixed));
   pack_part(r, key);
   pack_part(r, lane);
   pack_part(r, get_bytes(s, "headers"));
@@ -75,14 +64,14 @@ static void lay_out(stmt *s, taking *k, place *at, bool lapsed) {
 
 /* Are its attempts used up? Reads one column ahead of its turn, without moving there. */
 static bool used_up(const stmt *s, const place *at) {
-  enum { MAX_ATTEMPTS_COLUMN = 14 };
+  enum { MAX_ATTEMPTS_COLUMN = 12 };
   int64_t limit = sqlite3_column_int64(s->handle, MAX_ATTEMPTS_COLUMN);
   return limit > 0 && at->attempts >= limit;
 }
 
 /* Looks at one selected row. False: it stays in the line, and the claim ends before it. */
 static bool pick(stmt *s, taking *k, int64_t turn) {
-  enum { BODY_COLUMN = 19 };
+  enum { BODY_COLUMN = 17 };
   place at = read_place(s, k, turn);
   bool missing = get_null(s), lapsed = at.stage > 0;
   (void)get_i64(s, "message");

@@ -32,6 +32,14 @@ void pack_i64(pack *p, int64_t value) {
   p->records[p->used++] = value;
 }
 
+void pack_many(pack *p, const int64_t *values, int count) {
+  int64_t *records = grown(p, p->records, p->used, count, &p->room, (int64_t)sizeof *records);
+  if (records == NULL) return;
+  p->records = records;
+  memcpy(p->records + p->used, values, (size_t)count * sizeof *values);
+  p->used += count;
+}
+
 void pack_bytes(pack *p, const void *at, int64_t bytes) {
   if (bytes == 0) return;
   char *blob = grown(p, p->blob, p->blob_used, bytes, &p->blob_room, 1);

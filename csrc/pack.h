@@ -23,6 +23,7 @@ typedef struct pack {
 
 pack pack_of(int32_t width);
 void pack_i64(pack *p, int64_t value);  /* the next value of the row under way */
+void pack_many(pack *p, const int64_t *values, int count);
 void pack_part(pack *p, span part);     /* its length as the next value, its bytes to the blob */
 void pack_bytes(pack *p, const void *at, int64_t bytes); /* to the blob alone */
 void pack_row(pack *p);                 /* the row is whole */

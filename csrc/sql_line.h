@@ -55,8 +55,8 @@
   ** line. */                                                                                   \
   X(DUE_SELECT,                                                                                 \
     "SELECT d.due_at AS due_at, d.id AS id, d.token AS token, d.attempts AS attempts,"          \
-    " d.stage AS stage, d.addressed AS addressed, d.generation AS generation,"                  \
-    " d.again AS again, d.placed_at AS placed_at, d.worker AS worker, m.id AS message,"         \
+    " d.stage AS stage, d.generation AS generation, d.again AS again,"                          \
+    " d.placed_at AS placed_at, m.id AS message,"                                               \
     " m.kind AS kind, m.enqueued_at AS enqueued_at, m.due AS due,"                              \
     " m.max_attempts AS max_attempts, m.life AS life, m.key AS key, m.lane AS lane,"            \
     " m.headers AS headers, m.body AS body"                                                     \
@@ -65,8 +65,8 @@
   /* The same within a grace, when lapsed leases are not taken over. */                         \
   X(DUE_SELECT_GRACE,                                                                           \
     "SELECT d.due_at AS due_at, d.id AS id, d.token AS token, d.attempts AS attempts,"          \
-    " d.stage AS stage, d.addressed AS addressed, d.generation AS generation,"                  \
-    " d.again AS again, d.placed_at AS placed_at, d.worker AS worker, m.id AS message,"         \
+    " d.stage AS stage, d.generation AS generation, d.again AS again,"                          \
+    " d.placed_at AS placed_at, m.id AS message,"                                               \
     " m.kind AS kind, m.enqueued_at AS enqueued_at, m.due AS due,"                              \
     " m.max_attempts AS max_attempts, m.life AS life, m.key AS key, m.lane AS lane,"            \
     " m.headers AS headers, m.body AS body"                                                     \
