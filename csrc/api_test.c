@@ -71,6 +71,14 @@ int fp_pragma(fp_store *store, const char *sql, int64_t *value, fp_error *err) {
   return code;
 }
 
+int32_t fp_waiting(fp_store *store) {
+  int32_t count = 0;
+  sys_lock(&store->gate);
+  for (const waiter *w = store->waiters; w != NULL; w = w->next) count++;
+  sys_unlock(&store->gate);
+  return count;
+}
+
 int64_t fp_sql_status_of(fp_store *store, int32_t index, int32_t op) {
   sqlite3_stmt *both[] = {store->writer.sql.handle[index], store->reader.sql.handle[index]};
   int64_t sum = 0;

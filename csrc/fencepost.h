@@ -323,6 +323,7 @@ int fp_explain(fp_store *store, int32_t index, fp_rows *rows, fp_error *err);
 /* What the writing connection answers to that PRAGMA. */
 int fp_pragma(fp_store *store, const char *sql, int64_t *value, fp_error *err);
 int64_t fp_places(fp_store *store);                     /* claims this handle keeps the place of */
+int32_t fp_waiting(fp_store *store);                    /* calls that stand in line for the turn */
 /* cdef test end */
 #endif
 

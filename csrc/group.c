@@ -28,38 +28,51 @@ void group_leave(fp_store *store) {
   sys_lock(&store->gate);
   assert(store->users > 0);
   store->users--;
-  sys_wake_all(&store->gate);
+  if (store->closing) sys_wake_all(&store->gate);
   sys_unlock(&store->gate);
 }
 
-/* One slice of waiting for the turn. *waited_us: since this handle first wanted it in vain. */
-static int take_turn(fp_store *store, const char *what, bool first, int64_t *waited_us,
-                     fp_error *err) {
+static void line_up(fp_store *store, waiter *me, bool first) {
+  waiter **at = &store->waiters;
+  while (!first && *at != NULL) at = &(*at)->next;
+  me->next = *at;
+  *at = me;
+}
+
+static void step_out(fp_store *store, const waiter *me) {
+  waiter **at = &store->waiters;
+  while (*at != me) at = &(*at)->next;
+  *at = me->next;
+}
+
+/* One slice of waiting for the turn. */
+static int take_turn(fp_store *store, const char *what, bool first, fp_error *err) {
+  waiter me;
   int code = FP_OK;
   sys_lock(&store->gate);
-  int64_t start = sys_awake_us(), left = WAIT_SLICE_MS * INT64_C(1000);
   if (store->writing && pthread_equal(store->writer_thread, pthread_self())) {
-    code = err_set(err, FP_INVALID, "this thread has a transaction open: pass it as tx=, or end "
+    sys_unlock(&store->gate);
+    return err_set(err, FP_INVALID, "this thread has a transaction open: pass it as tx=, or end "
                                     "it first");
   }
-  if (first) store->urgent++;
-  while (code == FP_OK && left > 0 && (store->writing || (store->urgent > 0 && !first))) {
+  line_up(store, &me, first);
+  int64_t end = sys_awake_us() + WAIT_SLICE_MS * INT64_C(1000), left = end - sys_awake_us();
+  while (left > 0 && (store->writing || store->waiters != &me)) {
     sys_wait(&store->gate, left);
-    left = start + WAIT_SLICE_MS * INT64_C(1000) - sys_awake_us();
+    left = end - sys_awake_us();
   }
-  if (first) store->urgent--;
-  if (code == FP_OK && (store->writing || (store->urgent > 0 && !first))) {
-    code = err_set(err, FP_AGAIN, "the store is busy: %s has had its turn for %lld ms",
-                   store->writing ? store->writer_what : "a keeper",
-                   (long long)((sys_awake_us() - store->writer_since_us) / 1000));
-  }
-  if (code == FP_AGAIN && store->blocked_since_us == 0) store->blocked_since_us = start;
-  if (code == FP_OK) {
+  bool mine = !store->writing && store->waiters == &me;
+  step_out(store, &me);
+  int64_t now = sys_awake_us();
+  if (mine) {
     store->writing = true;
     store->writer_thread = pthread_self();
-    store->writer_since_us = sys_awake_us();
+    store->writer_since_us = now;
     (void)snprintf(store->writer_what, sizeof store->writer_what, "%s", what);
-    *waited_us = sys_awake_us() - (store->blocked_since_us > 0 ? store->blocked_since_us : start);
+  } else {
+    code = err_set(err, FP_AGAIN, "the store is busy: %s has had its turn for %lld ms",
+                   store->writing ? store->writer_what : "another call",
+                   (long long)((now - store->writer_since_us) / 1000));
   }
   sys_unlock(&store->gate);
   return code;
@@ -72,22 +85,36 @@ static void give_turn(fp_store *store) {
   sys_unlock(&store->gate);
 }
 
+/* Since when this handle wants the turn: it asked in vain until a moment ago, or it asks now. */
+static int64_t wanted_since(fp_store *store, int64_t asked_us) {
+  sys_lock(&store->gate);
+  bool goes_on = store->vain_since_us > 0 &&
+                 asked_us - store->vain_until_us < WAIT_SLICE_MS * INT64_C(1000);
+  int64_t since_us = goes_on ? store->vain_since_us : asked_us;
+  sys_unlock(&store->gate);
+  return since_us;
+}
+
+static void remember_wait(fp_store *store, int64_t since_us, bool in_vain) {
+  sys_lock(&store->gate);
+  store->vain_since_us = in_vain ? since_us : 0;
+  store->vain_until_us = sys_awake_us();
+  sys_unlock(&store->gate);
+}
+
 /* The turn, and a transaction begun in it. On failure nothing is held. */
 static int begin(fp_store *store, const char *what, bool first, txn *t, fp_error *err) {
-  int64_t waited_us = 0;
-  int code = take_turn(store, what, first, &waited_us, err);
-  if (code != FP_OK) return code;
-  int64_t asked = sys_awake_us();
-  code = txn_begin(t, &store->writer, &store->clock, &store->places, waited_us, err);
-  sys_lock(&store->gate);
-  if (code == FP_OK) store->blocked_since_us = 0;
-  if (code == FP_AGAIN && store->blocked_since_us == 0) store->blocked_since_us = asked;
-  sys_unlock(&store->gate);
-  if (code == FP_AGAIN) { /* SQLite's "database is locked" does not say by whom; we know more */
-    (void)snprintf(err->message, sizeof err->message,
-                   "the file is busy: another process holds its write lock");
+  int64_t since_us = wanted_since(store, sys_awake_us());
+  int code = take_turn(store, what, first, err);
+  if (code == FP_OK) {
+    code = txn_begin(t, &store->writer, &store->clock, &store->places, since_us, err);
+    if (code != FP_OK) give_turn(store);
+    if (code == FP_AGAIN) { /* SQLite's words do not say by whom; we know more */
+      (void)snprintf(err->message, sizeof err->message,
+                     "the file is busy: another process holds its write lock");
+    }
   }
-  if (code != FP_OK) give_turn(store);
+  if (code == FP_OK || code == FP_AGAIN) remember_wait(store, since_us, code == FP_AGAIN);
   return code;
 }
 

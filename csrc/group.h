@@ -1,7 +1,8 @@
 /* Who goes next on the connection. One request at a time has the turn, and each is a transaction
 ** of its own; later the requests that wait here will share one.
 **
-** The keeper's beat goes first in line. Waiting is sliced to WAIT_SLICE_MS, and FP_AGAIN names the
+** First come, first served, and the keeper's beat in front of all; whoever has just had the turn
+** lines up behind those who wait. Waiting is sliced to WAIT_SLICE_MS, and FP_AGAIN names the
 ** holder. No lock is held when a call returns to the binding, except by an open transaction. */
 #ifndef FENCEPOST_GROUP_H
 #define FENCEPOST_GROUP_H

@@ -6,6 +6,11 @@
 #include "sys.h"
 #include "txn.h"
 
+/* A call that waits for its turn. */
+typedef struct waiter {
+  struct waiter *next;
+} waiter;
+
 struct fp_store {
   fp_options options;  /* options.path is ours */
   int64_t generation;  /* of the process that opened it: a forked child must not touch it */
@@ -17,8 +22,8 @@ struct fp_store {
   pthread_t writer_thread;
   int64_t writer_since_us;
   char writer_what[32];
-  int32_t urgent;      /* who goes first: keepers that wait */
-  int64_t blocked_since_us; /* 0, or since when a turn was wanted in vain */
+  waiter *waiters;     /* for the turn, in line */
+  int64_t vain_since_us, vain_until_us; /* a turn is wanted, and did not come; 0: it came */
   bool reading;        /* somebody has the reader */
   fp_tx *open;         /* the caller's transaction, while one is open */
   retention retention; /* how far its rounds have come */

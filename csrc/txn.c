@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "fault.h"
+#include "sys.h"
 
 enum { TIME_KEEP_US = 1000000 }; /* the last time given is at most this much behind in the file */
 
@@ -14,14 +15,16 @@ static void start(txn *t, db *d, store_clock *clock, places *at) {
   t->count_room = room;
 }
 
-int txn_begin(txn *t, db *d, store_clock *clock, places *at, int64_t waited_us, fp_error *err) {
+int txn_begin(txn *t, db *d, store_clock *clock, places *at, int64_t wanted_us, fp_error *err) {
   start(t, d, clock, at);
   assert(sqlite3_get_autocommit(d->handle));
   stmt s = stmt_use(&d->sql, SQL_BEGIN);
   int code = stmt_end(&s, err);
   t->began = d->sql.writes;
   if (code == FP_OK) code = db_refresh(d, err);
-  if (code == FP_OK) t->now_us = time_turn(clock, &d->head, waited_us, &t->meta_moved);
+  if (code == FP_OK) {
+    t->now_us = time_turn(clock, &d->head, sys_awake_us() - wanted_us, &t->meta_moved);
+  }
   if (code != FP_OK) txn_rollback(t);
   return code;
 }

@@ -31,8 +31,9 @@ typedef struct txn {
   int count_used, count_room;
 } txn;
 
-/* BEGIN IMMEDIATE. FP_AGAIN: another process holds the lock. */
-int txn_begin(txn *t, db *d, store_clock *clock, places *at, int64_t waited_us, fp_error *err);
+/* BEGIN IMMEDIATE. `wanted_us`: since when it is waited for, on the clock of sys_awake_us.
+** FP_AGAIN: another process holds the lock. */
+int txn_begin(txn *t, db *d, store_clock *clock, places *at, int64_t wanted_us, fp_error *err);
 /* BEGIN, for a reader: one snapshot. */
 int txn_look(txn *t, db *d, store_clock *clock, fp_error *err);
 /* The next `n` numbers of the file's counter; answers the first. */

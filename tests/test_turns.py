@@ -1,0 +1,155 @@
+"""Whose turn it is: first come, first served, the keeper in front; and what waiting leads to."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from fencepost._calls import Core
+from fencepost.errors import Busy
+from harness_core import START, define, lib, put, stats, take
+from harness_core import core as opening
+from harness_outside import Outside
+
+SECOND = 1_000_000
+HOUR = 3600 * SECOND
+REAL = -1
+SLICE_S = 0.5  # how long a call waits in the core at once
+
+
+def until(fact: Callable[[], bool]) -> None:
+    """The test's own time-out ends a wait that never ends."""
+    while not fact():
+        time.sleep(0.001)
+
+
+def stand_in_line(core: Core, count: int) -> None:
+    until(lambda: lib.fp_waiting(core._store) == count)
+
+
+@contextmanager
+def aside(work: Callable[[], object]) -> Iterator[threading.Thread]:
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield thread
+    finally:
+        thread.join()
+
+
+def refused(core: Core, queue: int) -> None:
+    with pytest.raises(Busy):
+        put(core, queue)
+
+
+# ---- the order -----------------------------------------------------------------------------------
+
+
+def test_who_has_had_the_turn_lines_up_behind_those_who_wait(path: Path) -> None:
+    """However quickly it comes back: nobody is starved by a thread that writes without a pause."""
+    with opening(path) as core:
+        queue = define(core, "q")
+        begun = core.begin(30)
+        with aside(lambda: put(core, queue, b"waited")):
+            stand_in_line(core, 1)
+            begun.end(commit=False)
+            begun = core.begin(30)
+            assert core.size(begun, queue) == 1
+            begun.end(commit=False)
+
+
+def test_turns_come_in_the_order_they_were_asked_for(path: Path) -> None:
+    with opening(path) as core:
+        queue = define(core, "q")
+        begun = core.begin(30)
+        threads = []
+        for number in range(5):
+            body = b"%d" % number
+            threads.append(threading.Thread(target=put, args=(core, queue, body)))
+            threads[-1].start()
+            stand_in_line(core, number + 1)
+        begun.end(commit=False)
+        for thread in threads:
+            thread.join()
+        assert [claim.body for claim in take(core, queue, 5)] == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_the_keepers_beat_goes_first(path: Path) -> None:
+    """A claim that came before it does not take over the lease that it is about to renew."""
+    with opening(path) as core:
+        queue = define(core, "q")
+        put(core, queue, b"a")
+        (held,) = take(core, queue, lease_us=SECOND)
+        core.hand(START + SECOND)
+        found: list[object] = []
+        begun = core.begin(30)
+        with aside(lambda: found.extend(take(core, queue))):
+            stand_in_line(core, 1)
+            keeper = core.keeper(1000)
+            keeper.hold(held.id, held.token, SECOND)
+            stand_in_line(core, 2)
+            begun.end(commit=False)
+        assert found == []
+        assert not keeper.lost(held.id, held.token)
+        keeper.stop()
+
+
+def test_who_gave_up_holds_nobody_up(path: Path) -> None:
+    """A call that leaves the line in vain leaves no gap in it."""
+    with opening(path) as core:
+        queue = define(core, "q")
+        begun, core.patience = core.begin(30), 0
+        with aside(lambda: refused(core, queue)):
+            stand_in_line(core, 1)
+        assert lib.fp_waiting(core._store) == 0
+        begun.end(commit=False)
+        put(core, queue)
+        assert stats(core, queue).pending == 1
+
+
+# ---- a wait that was starved ---------------------------------------------------------------------
+
+
+def grace(outside: Outside, path: Path) -> int:
+    ((moment,),) = outside.rows(path, "SELECT grace_until FROM fencepost_meta")
+    return int(moment)
+
+
+def with_a_short_lease(core: Core) -> int:
+    """Of which a third is less than the least wait that counts; a grace is an hour long."""
+    queue = define(core, "q")
+    put(core, queue, b"a", b"b")
+    take(core, queue, lease_us=1)
+    take(core, queue, lease_us=HOUR)
+    return queue
+
+
+def test_a_wait_for_another_process_counts_too(path: Path, outside: Outside) -> None:
+    """Also where the lock came before the slice was over: holders could not renew meanwhile."""
+    with opening(path, hand_us=REAL) as core, opening(path, hand_us=REAL) as other:
+        queue = with_a_short_lease(core)
+        begun = other.begin(30)
+        steps = lib.fp_steps()
+        with aside(lambda: put(core, queue, b"c")):
+            until(lambda: lib.fp_steps() > steps)
+            time.sleep(0.3)  # the wait itself is what is tested: there is no fact to look for
+            begun.end(commit=False)
+        assert grace(outside, path) > core.now()
+
+
+def test_a_wait_that_was_given_up_is_over(path: Path, outside: Outside) -> None:
+    """Whoever comes back later did not wait all the time in between."""
+    with opening(path, hand_us=REAL) as core:
+        queue = with_a_short_lease(core)
+        begun, core.patience = core.begin(30), 0
+        with aside(lambda: refused(core, queue)):
+            pass
+        begun.end(commit=False)
+        time.sleep(1.1 * SLICE_S)  # nothing happens, and that is what is tested
+        put(core, queue, b"c")
+        assert grace(outside, path) == 0
