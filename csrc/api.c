@@ -27,6 +27,10 @@ int fp_open(const fp_options *options, fp_store **out, fp_error *err) {
   *out = NULL;
   fault_install();
   sys_watch_forks();
+  if (sqlite3_libversion_number() < SQLITE_FLOOR) { /* a distribution's own, swapped underneath */
+    return err_set(err, FP_STORAGE, "SQLite %s is too old: up to 3.51.2 a WAL reset can damage a "
+                                    "file that several processes write", sqlite3_libversion());
+  }
   if (options->path == NULL) return err_set(err, FP_INVALID, "the path is empty");
   size_t bytes = strlen(options->path) + 1;
   fp_store *store = mem_get((int64_t)sizeof *store);

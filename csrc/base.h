@@ -22,6 +22,7 @@
 
 enum {
   SCHEMA_VERSION = 1,
+  SQLITE_FLOOR = 3051003,
 
   NAME_BYTES_MAX = 255,        /* of a queue or a kind */
   KEY_BYTES_MAX = 1024,        /* of a key */
