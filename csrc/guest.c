@@ -67,16 +67,20 @@ static int tell(fp_store *store, int rc, const char *sql, int64_t sql_bytes, fp_
 
 /* ---- open and close ---- */
 
-/* SQLite has to be asked: only its parser knows where a statement ends. */
+/* SQLite has to be asked: only its parser knows where a statement ends. What it finds is judged,
+** too, since some PRAGMAs are in force as soon as they are prepared. */
 static bool anything_in(fp_store *store, const char *sql, int64_t bytes) {
   const char *end = sql + bytes;
-  while (sql < end) {
+  bool any = false;
+  store->guest = true;
+  while (!any && sql < end) {
     sqlite3_stmt *further = NULL;
     int rc = sqlite3_prepare_v3(store->writer.handle, sql, (int)(end - sql), 0, &further, &sql);
     (void)sqlite3_finalize(further);
-    if (rc != SQLITE_OK || further != NULL) return true;
+    any = rc != SQLITE_OK || further != NULL;
   }
-  return false;
+  store->guest = false;
+  return any;
 }
 
 /* Not for a dead transaction: a statement would run outside of any. */
@@ -283,12 +287,13 @@ static int run_all(fp_guest *guest, int32_t sets, values from, pack *p, int64_t 
   store->guest = false;
   (void)sqlite3_clear_bindings(guest->stmt);
   tx->rowid = sqlite3_last_insert_rowid(store->writer.handle);
-  if (code == FP_OK && guest->goes_back) {
-    code = txn_went_back(&tx->txn, err);
-    if (code != FP_OK) {
-      txn_rollback(&tx->txn);
-      tx->dead = true;
-    }
+  if (code != FP_OK) return code;
+  /* Past this point the statement has done its work, and a failure cannot undo it alone. */
+  if (guest->goes_back) code = txn_went_back(&tx->txn, err);
+  if (code == FP_OK && p->failed) code = err_memory(err);
+  if (code != FP_OK && !(p->failed && sqlite3_stmt_readonly(guest->stmt))) {
+    txn_rollback(&tx->txn);
+    tx->dead = true;
   }
   return code;
 }

@@ -1,0 +1,74 @@
+"""The caller's own SQL at the core's face: what it must not leave behind on our connection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fencepost._calls import Core, Guest, OpenTx
+from fencepost.errors import InvalidArgument, StorageError
+from harness_core import core as opened
+from harness_core import define, lib, put, stats, tx
+from harness_ladder import disarm, memory
+from harness_outside import Outside
+
+
+@pytest.fixture
+def core(path: Path) -> Iterator[Core]:
+    with opened(path) as one:
+        yield one
+    disarm()
+
+
+def run(begun: OpenTx, sql: str) -> Any:
+    with Guest(begun, sql) as guest:
+        return guest.run(1, b"")
+
+
+def pragma(core: Core, name: str) -> int:
+    return core._number(lib.fp_pragma, f"PRAGMA {name}".encode())
+
+
+@pytest.mark.parametrize("name", ["query_only", "trusted_schema", "ignore_check_constraints"])
+def test_a_second_statement_is_not_in_force_either(core: Core, name: str) -> None:
+    """Some PRAGMAs need not be run: SQLite obeys as soon as it has read them."""
+    queue = define(core, "q")
+    before = pragma(core, name)
+    with tx(core) as begun, pytest.raises(InvalidArgument, match="more than one statement"):
+        run(begun, f"SELECT 1; PRAGMA {name} = {1 - before}")
+    assert pragma(core, name) == before
+    put(core, queue)
+    assert stats(core, queue).pending == 1
+
+
+def test_what_was_written_without_an_answer_is_not_committed(
+    core: Core, path: Path, outside: Outside
+) -> None:
+    """
+    A statement that could not hand over its rows has failed, and is not in the file later.
+
+    Climbs until no allocation fails any more.
+    """
+    with tx(core) as begun:
+        run(begun, "CREATE TABLE t (a)")
+    rung = hits = 1
+    while hits > 0:
+        answer = None
+        begun = core.begin(30)
+        memory(1)(rung)
+        with suppress(StorageError):
+            answer = run(begun, "INSERT INTO t VALUES (1), (2), (3) RETURNING a, a || 'text'")[0]
+        hits = lib.fp_fault_hits()
+        disarm()
+        with suppress(InvalidArgument):  # SQLite, or we, had to roll it back
+            begun.end(commit=True)
+        there = outside.rows(path, "SELECT count(*) FROM t")
+        assert there == [[0 if answer is None else 3]], f"rung {rung}"
+        with tx(core) as begun:
+            run(begun, "DELETE FROM t")
+        rung += 1
+    assert rung > 20
