@@ -65,7 +65,7 @@ def work(
         hold(lifeline, grace)
     app = _load(target)
     worker = app.worker(
-        queues=queues.split(",") if queues else None,
+        queues=[name.strip() for name in queues.split(",")] if queues else None,
         threads=threads,
         grace=grace,
         stores=_stores(app, database),
