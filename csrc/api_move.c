@@ -116,7 +116,7 @@ static int check_take(const fp_take *take, fp_error *err) {
   }
   if (code == FP_OK) code = check_between("bytes", take->bytes_max, 0, BATCH_BYTES_MAX, err);
   if (code == FP_OK) code = check_between("alone", take->alone, 0, FP_ALONE_TRIED, err);
-  if (code == FP_OK) code = check_between("turn", take->turn, 0, INT32_MAX, err);
+  if (code == FP_OK) code = check_between("turn", take->turn, 0, CLAIM_QUEUES_MAX, err);
   return code;
 }
 
@@ -230,6 +230,7 @@ static int put_progress(txn *t, void *argument, fp_error *err) {
   facts_free(&f);
   if (code != FP_OK) return code;
   if (!found) return err_set(err, FP_GONE, "there is no message %lld", (long long)g->id);
+  t->progressed = 1;
   stmt s = stmt_use(&t->d->sql, SQL_PROGRESS_PUT);
   put_i64(&s, "id", g->id);
   put_bytes(&s, "value", g->value);

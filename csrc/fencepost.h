@@ -42,7 +42,7 @@ enum {
   FP_ALREADY = 20,    /* settled before, by this same token */
   FP_SUPERSEDED = 21, /* replay: the generation is another one now */
   FP_NOT_DEAD = 22,   /* replay: neither dead nor unknown */
-  FP_LIVE_KEY = 23,   /* replay: another live message has its key */
+  FP_LIVE_KEY = 23,   /* replay: another message has its key */
   FP_DEAD = 24,       /* retry or later: attempts or age were used up, it is dead now */
 
   /* states of a message; 3 and 4 are both "done" */

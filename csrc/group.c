@@ -130,6 +130,7 @@ static int run_inside(fp_tx *tx, request run, void *argument, fp_error *err) {
   if (code == FP_OK) code = txn_flush(t, err);
   if (code == FP_OK) return code;
   t->count_used = 0;
+  t->failed = false;
   if (sql->writes == wrote && !sqlite3_get_autocommit(t->d->handle)) {
     t->d->head.last = last;
     t->drew = false;
@@ -137,6 +138,7 @@ static int run_inside(fp_tx *tx, request run, void *argument, fp_error *err) {
   }
   txn_rollback(t);
   tx->dead = true;
+  if (code == FP_AGAIN) code = err->code = FP_BUSY; /* to be asked again there is nothing left */
   return code;
 }
 

@@ -88,6 +88,10 @@ int key_owner(txn *t, int64_t queue, int64_t kind, int64_t life, span key, int64
   put_i64(&s, "kind", kind);
   put_i64(&s, "life", life);
   put_text(&s, "key", key);
-  if (stmt_row(&s)) *owner = get_i64(&s, "id");
+  if (stmt_row(&s)) {
+    int64_t id = get_i64(&s, "id");
+    (void)get_bytes(&s, "digest");
+    if (get_null(&s) || get_i64(&s, "until") > t->now_us) *owner = id;
+  }
   return stmt_end(&s, err);
 }

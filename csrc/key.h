@@ -21,6 +21,6 @@ int key_move(txn *t, const keyed *k, int64_t id, fp_error *err);
 int key_free(txn *t, int64_t queue, int64_t kind, int64_t life, span key, int64_t id,
              fp_error *err);
 int key_owner(txn *t, int64_t queue, int64_t kind, int64_t life, span key, int64_t *owner,
-              fp_error *err); /* 0: nobody */
+              fp_error *err); /* 0: nobody, or not any more */
 
 #endif

@@ -184,13 +184,17 @@ static int one_queue(slice *v, int64_t queue, fp_error *err) {
   code = find_listed(v->t, &v->found, queue, FP_DONE_LISTED, before_us, err);
   if (code == FP_OK) code = find_listed(v->t, &v->found, queue, FP_CANCELLED, before_us, err);
   if (code == FP_OK) code = drop_found(v, err);
+  if (v->limit > 0) v->r->kept_next = v->r->kept_next * 1000003 + (uint64_t)keep_us;
   return code;
 }
 
 static int listed(slice *v, bool *through, fp_error *err) {
   int code = FP_OK;
   bool row = true;
-  if (v->r->queue == 0) v->r->shortest_us = SPAN_US_MAX;
+  if (v->r->queue == 0) {
+    v->r->shortest_us = SPAN_US_MAX;
+    v->r->kept_next = 0;
+  }
   stmt s = stmt_use(&v->t->d->sql, SQL_QUEUES);
   put_i64(&s, "id", v->r->queue);
   while (code == FP_OK && v->limit > 0 && v->looks > 0) {
@@ -203,7 +207,11 @@ static int listed(slice *v, bool *through, fp_error *err) {
   }
   int end_code = stmt_end(&s, err);
   *through = !row;
-  if (*through) v->r->queue = 0;
+  if (*through) {
+    v->r->queue = 0;
+    if (v->r->kept != v->r->kept_next) v->r->outcomes_us = 0;
+    v->r->kept = v->r->kept_next;
+  }
   return code != FP_OK ? code : end_code;
 }
 

@@ -15,11 +15,13 @@ enum { RETAIN_LOOKS = 5000 }; /* rows one slice looks at, at the most */
 
 /* How far a handle's own rounds have come. All zero is the beginning. A round goes by all queues'
 ** listed outcomes, then along the outcomes for unlisted ones, then along the keys; the two walks
-** are left out while nothing they would find can have come to its end. */
+** are left out while nothing they would find can have come to its end, as long as each queue keeps
+** what it kept. */
 typedef struct retention {
   int32_t stage;        /* 0 listed, 1 unlisted, 2 keys */
   int64_t queue;        /* listed: queues up to this one are through */
   int64_t shortest_us;  /* the shortest that any queue keeps anything, of this round */
+  uint64_t kept, kept_next; /* a mark of what each queue keeps; the same of this round, so far */
   int64_t outcome;      /* unlisted: ids up to this one are through */
   int64_t outcomes_us, outcomes_next_us; /* no walk before; the same for the next one, so far */
   int64_t keys_us, keys_next_us;

@@ -25,8 +25,8 @@ static int outcome_of(txn *t, int64_t id, ended *e, fp_error *err) {
 }
 
 /* Reads and decides; writes nothing. */
-static int decide(txn *t, const ended *e, const facts *f, int64_t generation, int32_t *answer,
-                  fp_error *err) {
+static int decide(txn *t, int64_t id, const ended *e, const facts *f, int64_t generation,
+                  int32_t *answer, fp_error *err) {
   int64_t owner = 0;
   *answer = FP_DONE;
   if (!e->found || !f->found) {
@@ -35,17 +35,18 @@ static int decide(txn *t, const ended *e, const facts *f, int64_t generation, in
     *answer = FP_NOT_DEAD;
   } else if (generation >= 0 && generation != e->generation) {
     *answer = FP_SUPERSEDED;
-  } else if (f->life == FP_LIFE_LIVE) {
+  } else if (f->life != FP_LIFE_NONE) {
     int code = key_owner(t, f->queue, f->kind, f->life, f->key, &owner, err);
-    if (owner != 0) *answer = FP_LIVE_KEY;
+    if (owner != 0 && owner != id) *answer = FP_LIVE_KEY;
     return code;
   }
   return FP_OK;
 }
 
-static int take_live_key(txn *t, const facts *f, int64_t id, fp_error *err) {
-  if (f->life != FP_LIFE_LIVE) return FP_OK;
-  keyed k = {.queue = f->queue, .kind = f->kind, .life = FP_LIFE_LIVE, .key = f->key,
+/* A live key was freed when it died, and a lasting one may have passed on and been purged. */
+static int take_key(txn *t, const facts *f, int64_t id, fp_error *err) {
+  if (f->life == FP_LIFE_NONE) return FP_OK;
+  keyed k = {.queue = f->queue, .kind = f->kind, .life = (int32_t)f->life, .key = f->key,
              .digest = NO_SPAN, .body = {"", 0}, .headers = NO_SPAN};
   int64_t owner;
   bool equal;
@@ -61,7 +62,7 @@ static int bring_back(txn *t, int64_t id, const ended *e, const facts *f, int64_
   stmt s = stmt_use(&t->d->sql, SQL_OUTCOME_DROP);
   put_i64(&s, "id", id);
   code = stmt_end(&s, err);
-  if (code == FP_OK) code = take_live_key(t, f, id, err);
+  if (code == FP_OK) code = take_key(t, f, id, err);
   if (code == FP_OK && f->lane.at != NULL) code = lane_enter(t, p, f->lane, &room, err);
   if (code != FP_OK) return code;
 
@@ -94,7 +95,7 @@ int revive(txn *t, void *argument, fp_error *err) {
     code = outcome_of(t, id, &e, err);
     if (code == FP_OK) code = line_facts(t, id, &f, err);
     if (code != FP_OK) return code;
-    code = decide(t, &e, &f, g->pairs[2 * i + 1], &g->answers[i], err);
+    code = decide(t, id, &e, &f, g->pairs[2 * i + 1], &g->answers[i], err);
     if (code == FP_OK && g->answers[i] == FP_DONE && g->apply) {
       int64_t due = t->now_us + g->delay_us + i * g->gap_us;
       code = bring_back(t, id, &e, &f, due, err);

@@ -201,7 +201,7 @@ static int told_before(txn *t, int64_t id, int64_t token, int32_t *answer, fp_er
     (void)get_i64(&s, "state");
     (void)get_i64(&s, "settled_at");
     (void)get_i64(&s, "attempts");
-    if (get_i64(&s, "token") == token) *answer = FP_ALREADY;
+    if (token != 0 && get_i64(&s, "token") == token) *answer = FP_ALREADY;
   }
   return stmt_end(&s, err);
 }

@@ -35,6 +35,7 @@ from harness_ladder import findings
 from harness_outside import Outside
 
 SECOND = 1_000_000
+HOUR = 3600 * SECOND
 LASTING, LIVE = lib.FP_LIFE_LASTING, lib.FP_LIFE_LIVE
 REPLACE, REARM, RETURN = lib.FP_EQUAL_REPLACE, lib.FP_EQUAL_REARM, lib.FP_EQUAL_RETURN
 
@@ -235,6 +236,39 @@ def test_a_dead_letter_comes_back_only_while_its_live_key_is_free(core: Core) ->
     core.cancel(None, [second])
     assert core.replay(pair, 0, 0, apply=True) == [lib.FP_DONE]
     assert keyed(core, queue, b"k", life=LIVE) == first
+
+
+def test_nor_does_one_whose_lasting_key_has_passed_on(core: Core) -> None:
+    """One key is one message's; once it is nobody's, the dead letter gets it back."""
+    queue = define(core, "q")
+    first = keyed(core, queue, b"k")
+    (held,) = take(core, queue)
+    settle(core, Verdict(held.id, held.token, lib.FP_FAIL))
+    second = keyed(core, queue, b"k", b"other", equal=REPLACE)
+    pair = array("q", [first, -1])
+    assert core.replay(pair, 0, 0, apply=True) == [lib.FP_LIVE_KEY]
+    ack(core, *take(core, queue))
+    assert core.replay(pair, 0, 0, apply=True) == [lib.FP_LIVE_KEY]
+    assert core.purge(queue, lib.FP_DONE_LISTED, START + 1, 10, apply=True) == 1
+    assert core.replay(pair, 0, 0, apply=True) == [lib.FP_DONE]
+    assert keyed(core, queue, b"k") == first < second
+
+
+def test_a_dead_letter_gets_a_key_back_whose_window_is_over(core: Core) -> None:
+    queue = define(core, "q", keep_us=HOUR, key_window_us=2 * HOUR)
+    first = keyed(core, queue, b"k")
+    (held,) = take(core, queue)
+    settle(core, Verdict(held.id, held.token, lib.FP_FAIL))
+    keyed(core, queue, b"k", b"other", equal=REPLACE)
+    ack(core, *take(core, queue))
+    core.hand(START + HOUR)
+    assert core.retain(10)[0] == 1
+    pair = array("q", [first, -1])
+    core.hand(START + 2 * HOUR - 1)
+    assert core.replay(pair, 0, 0, apply=True) == [lib.FP_LIVE_KEY]
+    core.hand(START + 2 * HOUR)
+    assert core.replay(pair, 0, 0, apply=True) == [lib.FP_DONE]
+    assert keyed(core, queue, b"k") == first
 
 
 def test_a_purge_frees_a_lasting_key_at_once(core: Core) -> None:

@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("fencepost._core_test")
 
 from fencepost import StorageError
-from fencepost._calls import Core
+from fencepost._calls import Core, Guest
 from harness_core import (
     SECOND,
     START,
@@ -28,6 +28,7 @@ from harness_core import (
     settle,
     stats,
     take,
+    tx,
 )
 from harness_core import core as opened
 
@@ -143,6 +144,33 @@ def test_each_queue_keeps_for_its_own_time(core: Core) -> None:
             there = [message(core, one) is not None for one in of_queue]
             assert there == [days < kept] * 3
     assert core.check(full=True).blob == b""
+
+
+@pytest.mark.parametrize("listed", [0, 1])
+def test_what_is_kept_for_less_time_from_now_on_goes_earlier(core: Core, listed: int) -> None:
+    """Also in a handle that has looked already, and knows when it would have had to look again."""
+    queue, other = define(core, "q", keep_us=WEEK, listed=listed), define(core, "b", keep_us=HOUR)
+    ids = end(core, queue, b"a")
+    end(core, other, b"b")
+    assert retain(core) == 0
+    core.hand(START + 2 * HOUR)
+    assert retain(core) == 1
+    define(core, "q", keep_us=HOUR)
+    assert retain(core) == 1
+    assert message(core, ids[0]) is None
+
+
+def test_progress_goes_with_its_message_in_one_transaction(core: Core) -> None:
+    """Also where the first that is settled in it had none, and the store none at all."""
+    queue = define(core, "q", **BULK)
+    put(core, queue, b"a", b"b")
+    first, second = take(core, queue, 2)
+    with tx(core) as begun:
+        assert ack(core, first, tx=begun) == [lib.FP_DONE]
+        core.progress(begun, second.id, b"half")
+        assert ack(core, second, tx=begun) == [lib.FP_DONE]
+    with tx(core) as begun, Guest(begun, "SELECT * FROM fencepost_progress") as look:
+        assert look.run(1, b"")[0].rows == 0
 
 
 def test_nothing_of_a_message_stays(core: Core, path: Path, dump: Callable[[Path], str]) -> None:
