@@ -27,7 +27,7 @@ from fencepost.cli.demo_app import BATCH, TABLES, WORK, Quake, app, quakes
 from fencepost.cli.demo_count import Count, count
 from fencepost.cli.demo_crew import Crew, Watch
 from fencepost.cli.ingest import Ingest
-from fencepost.cli.output import Column, document, json_option, printable, table
+from fencepost.cli.output import Column, document, drawn, json_option, printable, table
 
 TOP = 10  # regions shown
 
@@ -73,7 +73,8 @@ def demo(
         told = f"{time.monotonic() - start:5.1f} s  {printable(text)}"
         console.print(told, markup=False, soft_wrap=True)
 
-    with app.open(path) as store, _bar(console) as bar:
+    bar = _bar(console)
+    with app.open(path) as store, drawn(bar):
         queue = store.queue(quakes.name, Quake, lease=lease)
         with store.transaction() as tx:
             for statement in TABLES:
@@ -92,7 +93,6 @@ def demo(
         say(f"the same reports enqueued again: {again.known:,} known, {again.added} added")
         watch.until(lambda _applied: watch.left() == 0)
         crew.stop()
-        bar.stop()
         found = count(store, ids)
         say("every report is settled; this is what the file says")
 
@@ -144,7 +144,6 @@ def _bar(console: Console) -> Progress:
         MofNCompleteColumn(),
         console=console,
         transient=True,
-        disable=not console.is_terminal,
     )
 
 

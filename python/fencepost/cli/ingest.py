@@ -23,7 +23,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 import fencepost
 from fencepost.cli.database import Database
-from fencepost.cli.output import complain, document, json_option, printable
+from fencepost.cli.output import complain, document, drawn, json_option, printable
 
 BATCH_LINES = 1000
 BATCH_BYTES = 8 << 20
@@ -184,15 +184,15 @@ def ingest(
         source = sys.stdin.buffer if file == "-" else stack.enter_context(Path(file).open("rb"))
         kept = stack.enter_context(Path(rejects).open("wb")) if rejects else None
         store = stack.enter_context(database.open(create=True))
-        bar = stack.enter_context(_bar(console))
+        bar = _bar(console)
         task = bar.add_task(queue, total=_size(source), lines=0, rate="")
         start = time.monotonic()
 
         def aside(number: int, text: bytes, why: str) -> None:
-            if bar.disable:
-                complain(f"line {number}: {why}")
+            if console.is_terminal:
+                console.print(f"line {number}: {printable(why)}", markup=False, soft_wrap=True)
             else:
-                bar.console.print(f"line {number}: {printable(why)}", markup=False, soft_wrap=True)
+                complain(f"line {number}: {why}")
             if kept:
                 kept.write(text if text.endswith(b"\n") else text + b"\n")
 
@@ -202,9 +202,9 @@ def ingest(
 
         run = Ingest(store.queue(queue), key=key, aside=aside, progress=progress)
         try:
-            run.read(source)
+            with drawn(bar):
+                run.read(source)
         finally:
-            bar.stop()
             _summary(queue, run, time.monotonic() - start, as_json=as_json)
     return 1 if run.set_aside else 0
 
@@ -217,7 +217,6 @@ def _bar(console: Console) -> Progress:
         TimeRemainingColumn(),
         console=console,
         transient=True,
-        disable=not console.is_terminal,
     )
 
 

@@ -7,15 +7,17 @@ and it is never read as markup.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 import click
 from rich.box import ROUNDED
 from rich.console import Console
+from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
@@ -62,14 +64,14 @@ def table(
     """
     console = console or Console()
     if console.is_terminal:
-        drawn = Table(title=Text(title) if title else None, header_style="bold", box=ROUNDED)
+        grid = Table(title=Text(title) if title else None, header_style="bold", box=ROUNDED)
         for column in columns:
-            drawn.add_column(
+            grid.add_column(
                 column.name, justify="right" if column.right else "left", style=column.style
             )
         for row in rows:
-            drawn.add_row(*(v if isinstance(v, Text) else Text(cell(v)) for v in row))
-        console.print(drawn)
+            grid.add_row(*(v if isinstance(v, Text) else Text(cell(v)) for v in row))
+        console.print(grid)
         return
     cells = [[column.name for column in columns], *([cell(value) for value in row] for row in rows)]
     widths = [max(map(len, texts)) for texts in zip(*cells, strict=True)]
@@ -81,6 +83,13 @@ def table(
             for text, width, column in zip(row, widths, columns, strict=True)
         )
         print("  ".join(padded).rstrip(), file=console.file)
+
+
+@contextlib.contextmanager
+def drawn(bar: Progress) -> Iterator[None]:
+    """The bar on a terminal; elsewhere nothing, not even the line end that older riches leave."""
+    with bar if bar.console.is_terminal else contextlib.nullcontext():
+        yield
 
 
 def document(value: object) -> None:
