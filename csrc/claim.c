@@ -157,6 +157,17 @@ static int bury(txn *t, place *at, fp_error *err) {
   return settle_leave(t, at, FP_STATE_DEAD, &why, NO_SPAN, err);
 }
 
+/* Puts the picked rows into the line that can be handed out; seldom do others stand between. */
+static int put_fit(const taking *k, fp_error *err) {
+  int code = FP_OK;
+  for (int i = 0, from = 0; code == FP_OK && i <= k->picked_count; i++) {
+    if (i < k->picked_count && !k->unfit[i]) continue;
+    if (i > from) code = line_put_many(k->t, &k->picked[from], i - from, err);
+    from = i + 1;
+  }
+  return code;
+}
+
 /* The rows of one select go to the end of their lease. */
 static int lease_picked(taking *k, fp_error *err) {
   txn *t = k->t;
@@ -174,14 +185,16 @@ static int lease_picked(taking *k, fp_error *err) {
     at->stage = 1;
     at->addressed = k->p->field[ADDRESSED] != 0;
     k->rows->records[row++ * CLAIM_WIDTH + 1] = at->token;
-    int code = line_put(t, at, err);
-    if (code == FP_OK && places_full(t->places)) code = line_forget_lost(t, err);
-    if (code == FP_OK && !places_put(t->places, at)) code = err_memory(err);
-    if (code != FP_OK) return code;
+  }
+  int code = put_fit(k, err);
+  for (int i = 0; code == FP_OK && i < k->picked_count; i++) {
+    if (k->unfit[i]) continue;
+    if (places_full(t->places)) code = line_forget_lost(t, err);
+    if (code == FP_OK && !places_put(t->places, &k->picked[i])) code = err_memory(err);
   }
   txn_count(t, k->p->queue, N_PENDING, -fresh);
   txn_count(t, k->p->queue, N_LEASED, fresh);
-  return FP_OK;
+  return code;
 }
 
 /* All that one level of a queue gives. */

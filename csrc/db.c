@@ -72,8 +72,9 @@ static int configure(db *d, const fp_options *options, bool reader, fp_error *er
   (void)sqlite3_db_config(d->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
   (void)sqlite3_db_config(d->handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
   (void)sqlite3_busy_handler(d->handle, nap, NULL);
-  int code = FP_OK;
-  if (!reader) code = into_wal(d, options, err);
+  int code = FP_OK, rc = given_install(d->handle);
+  if (rc != SQLITE_OK) code = err_from_db(err, d->handle, rc, "module");
+  if (code == FP_OK && !reader) code = into_wal(d, options, err);
   const char *pragmas[] = {
       options->normal ? "PRAGMA synchronous = NORMAL" : "PRAGMA synchronous = FULL",
       "PRAGMA fullfsync = 1",

@@ -2,8 +2,11 @@
 
 #include <string.h>
 
+#include "fault.h"
 #include "policy.h"
 #include "settle.h"
+
+enum { SLICE = SMALL(1000, 2) }; /* messages written by one statement */
 
 /* One message of the batch, cut out of its columns. */
 typedef struct item {
@@ -148,51 +151,82 @@ static int take_keys(txn *t, const policy *p, enqueuing *e, int32_t equal, curso
   return give_back(t, e, upto, last, wrote, err);
 }
 
-static int put_message(txn *t, const enqueuing *e, const policy *p, const item *m, int64_t id,
-                       fp_error *err) {
-  const fp_put *put = e->put;
+/* Messages about to be written, and where in the line each of them is to stand. */
+typedef struct arrivals {
+  const fp_put *put;
+  int64_t now_us, max_attempts;
+  int32_t count;
+  item *items;
+  place *places;
+} arrivals;
+
+static void cell_of_message(const given_rows *g, int64_t row, int column, sqlite3_context *out) {
+  const arrivals *a = g->rows;
+  const item *m = &a->items[row];
+  switch (column) { /* as MESSAGE_PUT has them */
+    case 0: give_i64(out, a->places[row].id); break;
+    case 1: give_i64(out, a->put->queue); break;
+    case 2: give_i64(out, a->put->kind); break;
+    case 3: give_i64(out, m->priority); break;
+    case 4: give_i64(out, a->now_us); break;
+    case 5: give_i64(out, m->due); break;
+    case 6: give_i64(out, a->max_attempts); break;
+    case 7: give_i64(out, m->life); break;
+    case 8: give_text(out, m->key); break;
+    case 9: give_text(out, m->lane); break;
+    case 10: give_bytes(out, m->headers); break;
+    default: give_bytes(out, m->body);
+  }
+}
+
+static int put_slice(txn *t, const arrivals *a, fp_error *err) {
+  if (a->count == 0) return FP_OK;
+  given_rows rows = {a->count, a, cell_of_message};
   stmt s = stmt_use(&t->d->sql, SQL_MESSAGE_PUT);
-  put_i64(&s, "id", id);
-  put_i64(&s, "queue", put->queue);
-  put_i64(&s, "kind", put->kind);
-  put_i64(&s, "priority", m->priority);
-  put_i64(&s, "enqueued_at", t->now_us);
-  put_i64(&s, "due", m->due);
-  put_i64(&s, "max_attempts",
-          put->max_attempts >= 0 ? put->max_attempts : p->field[MAX_ATTEMPTS]);
-  put_i64(&s, "life", m->life);
-  put_text(&s, "key", m->key);
-  put_text(&s, "lane", m->lane);
-  put_bytes(&s, "headers", m->headers);
-  put_bytes(&s, "body", m->body);
-  return stmt_end(&s, err);
+  put_rows(&s, "rows", &rows);
+  int code = stmt_end(&s, err);
+  if (code == FP_OK) code = line_put_many(t, a->places, a->count, err);
+  return code;
+}
+
+/* The next arrival of the slice; its lane may let it wait. */
+static int arrive(txn *t, arrivals *a, const policy *p, const item *m, int64_t id, fp_error *err) {
+  int64_t room = 0;
+  int code = FP_OK;
+  place at = {.id = id, .turn = line_turn(a->put->queue, m->priority), .due_at = m->due,
+              .placed_at = m->due};
+  if (m->lane.at != NULL) code = lane_enter(t, p, m->lane, &room, err);
+  if (room < 0) {
+    at.turn = room;
+    at.due_at = at.placed_at = 0;
+  }
+  a->items[a->count] = *m;
+  a->places[a->count++] = at;
+  txn_count(t, a->put->queue, room < 0 ? N_WAITING : N_PENDING, 1);
+  return code;
 }
 
 static int put_all(txn *t, const enqueuing *e, const policy *p, cursor *c, int32_t upto,
                    fp_error *err) {
-  int64_t pending = 0, waiting = 0;
-  for (int32_t i = c->index; i < upto; i++) {
-    item m = next_item(t, e->put, c);
-    if (!e->created[i]) continue;
-    int code = put_message(t, e, p, &m, e->ids[i], err);
-    if (code != FP_OK) return code;
-
-    place at = {.id = e->ids[i], .turn = line_turn(e->put->queue, m.priority), .due_at = m.due,
-                .placed_at = m.due};
-    int64_t room = 0;
-    if (m.lane.at != NULL) code = lane_enter(t, p, m.lane, &room, err);
-    if (room < 0) {
-      at.turn = room;
-      at.due_at = at.placed_at = 0;
+  const fp_put *put = e->put;
+  int32_t left = upto - c->index, room = left < SLICE ? left : SLICE;
+  arrivals a = {.put = put, .now_us = t->now_us,
+                .max_attempts = put->max_attempts >= 0 ? put->max_attempts
+                                                       : p->field[MAX_ATTEMPTS],
+                .items = mem_get(room * (int64_t)sizeof *a.items),
+                .places = mem_get(room * (int64_t)sizeof *a.places)};
+  int code = a.items == NULL || a.places == NULL ? err_memory(err) : FP_OK;
+  for (int32_t i = c->index; code == FP_OK && i < upto; i++) {
+    item m = next_item(t, put, c);
+    if (e->created[i]) code = arrive(t, &a, p, &m, e->ids[i], err);
+    if (code == FP_OK && (a.count == room || i + 1 == upto)) {
+      code = put_slice(t, &a, err);
+      a.count = 0;
     }
-    if (code == FP_OK) code = line_put(t, &at, err);
-    if (code != FP_OK) return code;
-    if (room < 0) waiting++;
-    else pending++;
   }
-  txn_count(t, e->put->queue, N_PENDING, pending);
-  txn_count(t, e->put->queue, N_WAITING, waiting);
-  return FP_OK;
+  mem_free(a.items);
+  mem_free(a.places);
+  return code;
 }
 
 /* What this call may do with an equal message that is there. */

@@ -65,6 +65,30 @@ int line_put(txn *t, const place *at, fp_error *err) {
   return stmt_end(&s, err);
 }
 
+static void cell_of_place(const given_rows *g, int64_t row, int column, sqlite3_context *out) {
+  const place *at = &((const place *)g->rows)[row];
+  switch (column) { /* SQL_DUE_COLUMNS */
+    case 0: give_i64(out, at->turn); break;
+    case 1: give_i64(out, at->due_at); break;
+    case 2: give_i64(out, at->id); break;
+    case 3: give_i64(out, at->token); break;
+    case 4: give_i64(out, at->attempts); break;
+    case 5: give_i64(out, at->stage); break;
+    case 6: give_i64(out, at->addressed); break;
+    case 7: give_i64(out, at->generation); break;
+    case 8: give_i64(out, at->again); break;
+    case 9: give_i64(out, at->placed_at); break;
+    default: give_i64(out, at->worker);
+  }
+}
+
+int line_put_many(txn *t, const place *all, int64_t count, fp_error *err) {
+  given_rows rows = {count, all, cell_of_place};
+  stmt s = stmt_use(&t->d->sql, SQL_DUE_PUT_MANY);
+  put_rows(&s, "rows", &rows);
+  return stmt_end(&s, err);
+}
+
 int line_drop(txn *t, const place *at, bool *dropped, fp_error *err) {
   int changed;
   stmt s = stmt_use(&t->d->sql, SQL_DUE_DROP);

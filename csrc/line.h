@@ -28,6 +28,7 @@ int line_facts(txn *t, int64_t id, facts *f, fp_error *err);
 void facts_free(facts *f);
 
 int line_put(txn *t, const place *at, fp_error *err);
+int line_put_many(txn *t, const place *all, int64_t count, fp_error *err);
 int line_drop(txn *t, const place *at, bool *dropped, fp_error *err); /* by place and token */
 
 /* Takes the claim's row out of the line, wherever it stands now, and says where it stood.

@@ -6,10 +6,12 @@
   "turn, due_at, id, token, attempts, stage, addressed, generation, again, placed_at, worker"
 
 #define SQL_LINE_LIST                                                                           \
+  /* What C holds (given.h). OR FAIL: a failed write rolls everything back anyway, so SQLite     \
+  ** need not be able to take back this statement alone. */                                     \
   X(MESSAGE_PUT,                                                                                \
-    "INSERT INTO fencepost_message (id, queue, kind, priority, enqueued_at, due, max_attempts," \
-    " life, key, lane, headers, body) VALUES (:id, :queue, :kind, :priority, :enqueued_at,"     \
-    " :due, :max_attempts, :life, :key, :lane, :headers, :body)")                               \
+    "INSERT OR FAIL INTO fencepost_message (id, queue, kind, priority, enqueued_at, due,"       \
+    " max_attempts, life, key, lane, headers, body)"                                            \
+    " SELECT c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11 FROM fencepost_given(:rows)")     \
   X(MESSAGE_DROP, "DELETE FROM fencepost_message WHERE id = :id")                               \
   X(MESSAGE_FACTS,                                                                              \
     "SELECT queue, kind, priority, enqueued_at, due, max_attempts, life, key, lane"             \
@@ -33,6 +35,9 @@
   X(DUE_PUT,                                                                                    \
     "INSERT INTO fencepost_due (" SQL_DUE_COLUMNS ") VALUES (:turn, :due_at, :id, :token,"      \
     " :attempts, :stage, :addressed, :generation, :again, :placed_at, :worker)")                \
+  X(DUE_PUT_MANY,                                                                               \
+    "INSERT OR FAIL INTO fencepost_due (" SQL_DUE_COLUMNS ")"                                   \
+    " SELECT c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10 FROM fencepost_given(:rows)")          \
   X(DUE_DROP,                                                                                   \
     "DELETE FROM fencepost_due WHERE turn = :turn AND due_at = :due_at AND id = :id"            \
     " AND token = :token")                                                                      \

@@ -81,6 +81,13 @@ void put_null(stmt *s, const char *name) {
   s->rc = sqlite3_bind_null(s->handle, s->parameter++);
 }
 
+void put_rows(stmt *s, const char *name, const given_rows *rows) {
+  if (s->rc != SQLITE_OK) return;
+  check_parameter(s, name);
+  s->borrowed = true;
+  s->rc = given_bind(s->handle, s->parameter++, rows);
+}
+
 bool stmt_row(stmt *s) {
   if (s->rc != SQLITE_OK && s->rc != SQLITE_ROW) return false;
   assert(s->parameter == sqlite3_bind_parameter_count(s->handle) + 1);

@@ -59,7 +59,8 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Core]:
 def test_no_statement_walks_a_table_or_sorts(empty: Core, name: str) -> None:
     """By the plan of the library that will run it."""
     plan = [line.decode() for (line,) in rows(empty._rows(lib.fp_explain, NAMES.index(name)), 1)]
-    walks = [line for line in plan if line.startswith("SCAN")]
+    # What C gives a statement is gone through from end to end, and is no table of the file.
+    walks = [line for line in plan if re.match(r"SCAN (?!fencepost_given )", line)]
     assert not any("TEMP B-TREE" in line or "AUTOMATIC" in line for line in plan), plan
     if name in FIRST_ROW_ALONE:
         assert len(walks) == 1

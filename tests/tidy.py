@@ -25,7 +25,7 @@ C_FLOORS = [
     "base",
     "err fault sys",
     "schema",
-    "sql",
+    "sql given",
     "stmt",
     "storetime pack place check disk",
     "db",
