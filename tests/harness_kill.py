@@ -1,0 +1,114 @@
+"""
+Processes that are killed at the k-th step of an operation.
+
+One process forks all of them, before it has opened anything; each child opens a file of its own,
+prepares the case, and is killed inside the operation, or says that it is done.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from typing_extensions import Self
+
+PREPARED, DONE = "prepared", "done"
+
+
+class Fate(NamedTuple):
+    """What a child had said before its end, and whether it was killed."""
+
+    said: list[str]
+    killed: bool
+
+
+def live(path: Path, name: str, at: int, say: Any) -> None:
+    """In the child: up to the case, then through it with death at its `at`-th step; -1: none."""
+    from harness_cases import CASES
+    from harness_core import lib, opened
+
+    (case,) = [one for one in CASES if one.name == name]
+    core = opened(path)
+    context = case.prepare(core)
+    say(PREPARED)
+    if at < -1:
+        return
+    lib.fp_fault_kill(at)
+    case.operate(core, context)
+    lib.fp_fault_kill(-1)
+    say(DONE)
+
+
+def child(path: Path, name: str, at: int) -> Fate:
+    """In the server: forks, and waits for the end."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reading)
+        try:
+            live(path, name, at, lambda word: os.write(writing, f"{word}\n".encode()))
+        except BaseException as error:
+            os.write(writing, f"{type(error).__name__}: {error}\n".encode())
+        finally:
+            # Without closing the file: where a kill leaves the WAL behind, so does this.
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        said = pipe.read().splitlines()
+    _, status = os.waitpid(pid, 0)
+    return Fate(said, os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL)
+
+
+class Killer:
+    """The server, started once and asked often."""
+
+    def __init__(self) -> None:
+        folders = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+        self._process = subprocess.Popen(
+            [sys.executable, __file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": folders},
+        )
+
+    def run(self, path: Path, name: str, at: int) -> Fate:
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps([str(path), name, at]) + "\n")
+        process.stdin.flush()
+        return Fate(*json.loads(process.stdout.readline()))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> None:
+        with self._process as process:
+            assert process.stdin is not None
+            process.stdin.close()
+
+
+def serve() -> None:
+    import harness_cases  # so that no child has to
+
+    assert harness_cases.CASES
+    for line in sys.stdin:
+        path, name, at = json.loads(line)
+        print(json.dumps(child(Path(path), name, at)), flush=True)
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,227 @@
+"""The queue as one would explain it: obvious, slow, in memory. The core must not differ from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from harness_core import lib
+
+PENDING, LEASED, WAITING = lib.FP_PENDING, lib.FP_LEASED, lib.FP_WAITING
+DONE, DONE_UNLISTED, DEAD = lib.FP_DONE_LISTED, lib.FP_DONE_UNLISTED, lib.FP_STATE_DEAD
+CANCELLED, LASTING, LIVE = lib.FP_CANCELLED, lib.FP_LIFE_LASTING, lib.FP_LIFE_LIVE
+
+
+class Put(NamedTuple):
+    """What one message of an enqueue says."""
+
+    body: bytes
+    due: int
+    priority: int = 0
+    lane: bytes | None = None
+    key: bytes | None = None
+    life: int = 0
+
+
+@dataclass(eq=False)
+class Queue:
+    number: int
+    bulk: bool = False
+    halts: bool = False
+    max_attempts: int = 2
+    lane_width: int = 1
+    paused: bool = False
+
+
+@dataclass
+class Lane:
+    out: int = 0
+    held: bool = False
+
+
+@dataclass(eq=False)
+class Message:
+    id: int
+    queue: Queue
+    said: Put
+    state: int = PENDING
+    place: int = 0
+    placed_at: int = 0
+    attempts: int = 0
+    generation: int = 0
+    token: int = 0  # of the claim, or of who ended it
+    holder: object = None  # the handle that gave out the claim
+
+
+@dataclass
+class Model:
+    now: int
+    queues: dict[int, Queue] = field(default_factory=dict)
+    messages: dict[int, Message] = field(default_factory=dict)
+    keys: dict[tuple[int, int, bytes], int] = field(default_factory=dict)
+    lanes: dict[tuple[int, bytes], Lane] = field(default_factory=dict)
+
+    # ---- putting in
+
+    def answers(self, queue: Queue, puts: Sequence[Put]) -> list[int | None] | None:
+        """
+        For each the id that answers it, or -n: what the n-th of this very batch was; None: it is
+        new. Nothing at all: another message under one of the keys says something else.
+        """
+        known = {key: (id_, self.messages[id_].said.body) for key, id_ in self.keys.items()}
+        found: list[int | None] = []
+        for place, put in enumerate(puts, 1):
+            name = (queue.number, put.life, put.key or b"")
+            if put.key is None or name not in known:
+                found.append(None)
+                known[name] = (-place, put.body)
+            elif known[name][1] == put.body:
+                found.append(known[name][0])
+            else:
+                return None
+        return found
+
+    def enqueue(self, queue: Queue, put: Put, id_: int) -> None:
+        message = Message(id_, queue, put, place=put.due, placed_at=put.due)
+        self.messages[id_] = message
+        if put.key is not None:
+            self.keys[queue.number, put.life, put.key] = id_
+        self.enter(message)
+
+    # ---- lanes
+
+    def lane_of(self, message: Message) -> Lane | None:
+        if message.said.lane is None:
+            return None
+        return self.lanes.setdefault((message.queue.number, message.said.lane), Lane())
+
+    def enter(self, message: Message) -> None:
+        lane = self.lane_of(message)
+        if lane is None:
+            return
+        if lane.held or lane.out >= message.queue.lane_width:
+            message.state = WAITING
+        else:
+            lane.out += 1
+
+    def refill(self, queue: Queue, name: bytes) -> None:
+        lane = self.lanes[queue.number, name]
+        waiting = [
+            message
+            for _, message in sorted(self.messages.items())
+            if message.state == WAITING and message.queue is queue and message.said.lane == name
+        ]
+        while waiting and not lane.held and lane.out < queue.lane_width:
+            first = waiting.pop(0)
+            first.state, first.place = PENDING, first.said.due
+            first.placed_at = first.place
+            lane.out += 1
+
+    def release_lane(self, queue: Queue, name: bytes) -> bool:
+        lane = self.lanes.get((queue.number, name))
+        if lane is None or not lane.held:
+            return False
+        lane.held = False
+        self.refill(queue, name)
+        return True
+
+    def widen(self, queue: Queue, width: int) -> None:
+        raised = width > queue.lane_width
+        queue.lane_width = width
+        for number, name in list(self.lanes):
+            if raised and number == queue.number:
+                self.refill(queue, name)
+
+    # ---- the end
+
+    def end(self, message: Message, state: int, token: int) -> None:
+        queue, said = message.queue, message.said
+        waited = message.state == WAITING
+        message.state, message.token = state, token
+        if state == DEAD:
+            message.generation += 1
+        elif queue.bulk and said.life != LASTING:
+            del self.messages[message.id]
+        elif queue.bulk and state == DONE:
+            message.state = DONE_UNLISTED
+        if said.life == LIVE and said.key is not None:
+            del self.keys[queue.number, LIVE, said.key]
+        lane = self.lane_of(message)
+        if lane is not None and said.lane is not None and not waited:
+            lane.out -= 1
+            lane.held = lane.held or (state == DEAD and queue.halts)
+            self.refill(queue, said.lane)
+
+    def back(self, message: Message, place: int) -> None:
+        message.state, message.token, message.holder = PENDING, 0, None
+        message.place = message.placed_at = place
+
+    # ---- claiming
+
+    def level(self, queue: Queue, below: int) -> int | None:
+        """The next priority under `below` that has a row in line."""
+        return max(
+            (one.said.priority for one in self.in_line(queue) if one.said.priority < below),
+            default=None,
+        )
+
+    def in_line(self, queue: Queue) -> Iterator[Message]:
+        for message in self.messages.values():
+            if message.queue is queue and message.state in (PENDING, LEASED):
+                yield message
+
+    def due(self, queue: Queue, priority: int, limit: int) -> list[Message]:
+        rows = [
+            message
+            for message in self.in_line(queue)
+            if message.said.priority == priority and message.place <= self.now
+        ]
+        return sorted(rows, key=lambda one: (one.place, one.id))[:limit]
+
+    def claim(self, queues: Sequence[Queue], limit: int, lease: int) -> list[Message]:
+        """
+        Queue by queue, level by level, a select at a time: those that are used up die after the
+        others are taken; one whose holder never answered is handed out alone.
+        """
+        taken: list[Message] = []
+        for queue in queues:
+            priority = self.level(queue, 1000)
+            while priority is not None and not queue.paused:
+                if self.take_level(queue, priority, limit, lease, taken):
+                    return taken
+                priority = self.level(queue, priority)
+        return taken
+
+    def take_level(
+        self, queue: Queue, priority: int, limit: int, lease: int, taken: list[Message]
+    ) -> bool:
+        """True: the claim ends here."""
+        while True:
+            left, stop, buried = limit - len(taken), False, []
+            rows = self.due(queue, priority, left)
+            picked: list[Message] = []
+            for row in rows:
+                if row.attempts >= queue.max_attempts:
+                    buried.append(row)
+                    continue
+                alone = row.state == LEASED
+                if alone and taken + picked:
+                    stop = True
+                    break
+                picked.append(row)
+                if alone or len(taken) + len(picked) >= limit:
+                    stop = True
+                    break
+            for row in picked:
+                if row.state == PENDING:
+                    row.placed_at = row.place
+                row.state, row.place = LEASED, self.now + lease
+                row.attempts += 1
+            taken += picked
+            for row in buried:
+                self.end(row, DEAD, 0)
+            if stop:
+                return True
+            if not buried and len(rows) < left:
+                return False
