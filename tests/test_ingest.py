@@ -173,12 +173,15 @@ def test_the_rejects_never_overwrite_what_is_read(tmp_path: Path) -> None:
     assert (tmp_path / "lines").read_bytes() == b"no\n"
 
 
+def nothing() -> None:
+    """A job."""
+
+
 def test_what_is_no_queue_of_plain_messages_is_one_failure(tmp_path: Path) -> None:
     """Not one for each line."""
     app = fencepost.App(tmp_path / "app.db")
-    app.job(name="job", queue="q")(print)
     with app.store:
-        app.job(name="other", queue="q")(len).enqueue([])
+        app.job(queue="q")(nothing).enqueue()
     done = command(tmp_path, "-", stdin=b"1\n2\n3\n")
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
