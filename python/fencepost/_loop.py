@@ -99,7 +99,8 @@ class Loop:
 
     def stop(self, grace: float) -> None:
         """Claim no more; what still runs after `grace` seconds is given back. Again: sooner."""
-        log.info("%s: stopping within %g s", self.store.path, grace)
+        if self.alive:
+            log.info("%s: stopping within %g s", self.store.path, grace)
         until = monotonic() + grace
         self._grace_until = min(until, self._grace_until) if self._stopping.is_set() else until
         self._stopping.set()
