@@ -32,14 +32,14 @@ class Count(NamedTuple):
 def count(store: fencepost.Store, ids: Sequence[str]) -> Count:
     """Compare what was applied with the ids that were to be."""
     with store.transaction() as tx:
-        rows = tx.execute("SELECT quake, count(*), sum(attempt) FROM applied GROUP BY quake")
+        rows = tx.execute("SELECT quake, count(*), max(attempt) FROM applied GROUP BY quake")
         regions = tx.execute("SELECT * FROM region ORDER BY reports DESC, name")
     applied = {quake: times for quake, times, _ in rows}
     deliveries = sum(attempts for _, _, attempts in rows)
     return Count(
         reports=len(ids),
         deliveries=deliveries,
-        redeliveries=deliveries - sum(applied.values()),
+        redeliveries=deliveries - len(applied),
         lost=sum(quake not in applied for quake in ids),
         twice=sum(times > 1 for times in applied.values()),
         regions=[Region(*row) for row in regions],
