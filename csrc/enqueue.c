@@ -18,6 +18,7 @@ typedef struct item {
 /* Walks along the joined columns; each part is as long as its column says. */
 typedef struct cursor {
   int32_t index;
+  int64_t from_us; /* what delays and moments are added to */
   const char *body, *key, *lane, *headers;
 } cursor;
 
@@ -28,11 +29,12 @@ static span cut(const char **at, const int32_t *bytes, int32_t index) {
   return part;
 }
 
-static cursor start_of(const fp_put *put) {
-  return (cursor){0, put->bodies, put->keys, put->lanes, put->headers};
+static cursor start_of(const txn *t, const fp_put *put) {
+  int64_t from_us = put->absolute ? time_ahead(t->clock, t->now_us) : t->now_us;
+  return (cursor){0, from_us, put->bodies, put->keys, put->lanes, put->headers};
 }
 
-static item next_item(const txn *t, const fp_put *put, cursor *c) {
+static item next_item(const fp_put *put, cursor *c) {
   int32_t i = c->index++;
   item m = {.body = {put->body_bytes[i] == 0 ? "" : c->body, put->body_bytes[i]}};
   c->body += put->body_bytes[i];
@@ -44,8 +46,7 @@ static item next_item(const txn *t, const fp_put *put, cursor *c) {
     m.digest = (span){put->digests + (int64_t)i * DIGEST_BYTES, DIGEST_BYTES};
   }
   m.priority = put->priorities != NULL ? put->priorities[i] : put->priority;
-  int64_t when = put->delays_us != NULL ? put->delays_us[i] : put->delay_us;
-  m.due = put->absolute ? time_of_wall(t->clock, t->now_us, when) : t->now_us + when;
+  m.due = c->from_us + (put->delays_us != NULL ? put->delays_us[i] : put->delay_us);
   return m;
 }
 
@@ -58,10 +59,10 @@ static keyed keyed_of(const fp_put *put, const item *m) {
 static int give_back(txn *t, const enqueuing *e, int32_t upto, int64_t last, int64_t wrote,
                      fp_error *err) {
   fp_error first = *err;
-  cursor c = start_of(e->put);
+  cursor c = start_of(t, e->put);
   err_clear(err);
   for (int32_t i = 0; i < upto; i++) {
-    item m = next_item(t, e->put, &c);
+    item m = next_item(e->put, &c);
     if (!e->created[i] || m.key.at == NULL) continue;
     int code = key_free(t, e->put->queue, e->put->kind, m.life, m.key, e->ids[i], err);
     if (code != FP_OK) return code;
@@ -109,6 +110,10 @@ static int meet_owner(txn *t, const enqueuing *e, const item *m, int32_t equal, 
 static int check_room(txn *t, const policy *p, int64_t more, fp_error *err) {
   int64_t size = 0, max = p->field[MAX_SIZE];
   if (max == 0 || more == 0) return FP_OK;
+  if (more > max) {
+    return err_set(err, FP_INVALID, "%lld messages never fit into a queue of max_size %lld",
+                   (long long)more, (long long)max);
+  }
   int code = policy_size(t, p->queue, &size, err);
   if (code == FP_OK && size + more > max) {
     code = err_set(err, FP_FULL, "the queue is full: %lld of %lld, and %lld more do not fit",
@@ -123,7 +128,7 @@ static int take_keys(txn *t, const policy *p, enqueuing *e, int32_t equal, curso
   const fp_put *put = e->put;
   int64_t last = t->d->head.last, wrote = t->d->sql.writes, more = 0;
   for (int32_t i = c->index; i < upto; i++) {
-    item m = next_item(t, put, c);
+    item m = next_item(put, c);
     int64_t id = t->d->head.last + 1, owner = id;
     bool same = false, mine = true;
     if (m.key.at != NULL) {
@@ -217,7 +222,7 @@ static int put_all(txn *t, const enqueuing *e, const policy *p, cursor *c, int32
                 .places = mem_get(room * (int64_t)sizeof *a.places)};
   int code = a.items == NULL || a.places == NULL ? err_memory(err) : FP_OK;
   for (int32_t i = c->index; code == FP_OK && i < upto; i++) {
-    item m = next_item(t, put, c);
+    item m = next_item(put, c);
     if (e->created[i]) code = arrive(t, &a, p, &m, e->ids[i], err);
     if (code == FP_OK && (a.count == room || i + 1 == upto)) {
       code = put_slice(t, &a, err);
@@ -252,15 +257,11 @@ int enqueue(txn *t, void *argument, fp_error *err) {
     equal = p->field[PROFILE] == FP_PROFILE_WAKEUP ? FP_EQUAL_REARM : FP_EQUAL_COMPARE;
   }
   code = check_equal(p, put, equal, err);
-  if (code == FP_OK && p->field[MAX_SIZE] > 0 && put->count > p->field[MAX_SIZE]) {
-    code = err_set(err, FP_INVALID, "%d messages never fit into a queue of max_size %lld",
-                   put->count, (long long)p->field[MAX_SIZE]);
-  }
   if (code == FP_OK && equal >= FP_EQUAL_REPLACE) code = check_room(t, p, put->count, err);
   /* What replaces or re-arms can meet an item of its own batch: then each is written before the
   ** next one is looked at. */
   int32_t stride = equal >= FP_EQUAL_REPLACE ? 1 : put->count;
-  cursor taken = start_of(put), written = taken;
+  cursor taken = start_of(t, put), written = taken;
   while (code == FP_OK && taken.index < put->count) {
     int32_t upto = taken.index + stride;
     code = take_keys(t, p, e, equal, &taken, upto, err);

@@ -65,8 +65,8 @@ int64_t time_turn(const store_clock *c, head *h, int64_t waited_us, bool *moved)
   return now;
 }
 
-int64_t time_of_wall(const store_clock *c, int64_t now_us, int64_t moment_us) {
-  if (c->hand_us >= 0) return moment_us;
-  int64_t ahead = now_us - sys_wall_us(); /* store time runs ahead where the wall stepped back */
-  return ahead > OFFSET_STEP_US ? moment_us + ahead : moment_us;
+int64_t time_ahead(const store_clock *c, int64_t now_us) {
+  if (c->hand_us >= 0) return 0;
+  int64_t ahead_us = now_us - sys_wall_us(); /* store time runs ahead where the wall stepped back */
+  return ahead_us > OFFSET_STEP_US ? ahead_us : 0;
 }

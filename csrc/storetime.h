@@ -43,7 +43,8 @@ int64_t time_look(const store_clock *c, const head *h);
 /* Store time of a turn that begins now, having waited `waited_us` for the lock. Brings h up to
 ** date; *moved tells whether meta must be written. */
 int64_t time_turn(const store_clock *c, head *h, int64_t waited_us, bool *moved);
-/* Store time of a moment that the caller read off a wall clock. */
-int64_t time_of_wall(const store_clock *c, int64_t now_us, int64_t moment_us);
+/* What has to be added to a moment that the caller read off a wall clock, to have it in store time.
+** Once for a whole batch, or equal moments would come out of order. */
+int64_t time_ahead(const store_clock *c, int64_t now_us);
 
 #endif

@@ -329,6 +329,35 @@ def test_a_full_queue_can_replace_nothing(core: Core) -> None:
     assert state_of(core, first) == lib.FP_PENDING
 
 
+def test_what_is_answered_from_its_key_needs_no_room(core: Core) -> None:
+    """Also a batch that is larger than the queue, where enough of it is there or was there."""
+    queue = define(core, "q", max_size=3)
+    names = [b"%d" % number for number in range(5)]
+    for name in names[:2]:
+        keyed(core, queue, name)
+    ack(core, *take(core, queue, 2))
+    for name in names[2:]:
+        keyed(core, queue, name)
+    columns = {"keys": names, "digests": sha256(b"a").digest() * 5, "life": LASTING}
+    put(core, queue, *[b"a"] * 5, **columns)
+    assert findings(core) == ""
+    with pytest.raises(QueueFull):
+        put(core, queue, b"a")
+
+
+def test_what_never_fits_is_not_called_a_full_queue(
+    core: Core, unchanged: Callable[[], None]
+) -> None:
+    """Waiting for room would last for ever."""
+    queue = define(core, "q", max_size=3)
+    unchanged()
+    with pytest.raises(InvalidArgument, match="4 messages never fit .* max_size 3"):
+        put(core, queue, *[b"a"] * 4, keys=[b"k", None, None, None], life=LIVE)
+    with pytest.raises(InvalidArgument, match="4 messages never fit"):
+        put(core, queue, *[b"a"] * 4, keys=[b"k", None, None, None], life=LIVE, equal=REPLACE)
+    unchanged()
+
+
 def test_only_queues_that_can_find_them_replace_messages(core: Core) -> None:
     bulk = define(core, "bulk", lib.FP_PROFILE_QUEUE)
     jobs = define(core, "jobs")

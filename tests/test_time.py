@@ -157,6 +157,16 @@ def test_moments_off_a_wall_clock_that_was_set_back_are_converted(
         assert take(core, queue) == []
 
 
+def test_equal_moments_of_a_batch_stay_in_order(path: Path, outside: Outside) -> None:
+    """All of a batch are converted alike, so that what is due at once comes as it was put."""
+    with opened(path, hand_us=REAL) as core:
+        queue = define(core, "q")
+        step_back(outside, path, 6 * HOUR)
+        bodies = [b"%d" % number for number in range(500)]
+        put(core, queue, *bodies, delay_us=wall_us() - SECOND, absolute=True)
+        assert [claim.body for claim in take(core, queue, 500)] == bodies
+
+
 def test_after_a_reboot_time_goes_on(path: Path, outside: Outside) -> None:
     """With the wall clock, if that is ahead of the last time given."""
     with opened(path, hand_us=REAL) as core:
