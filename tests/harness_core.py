@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -80,6 +81,15 @@ def define(core: Core, name: str, profile: int = lib.FP_PROFILE_JOB, **fields: i
 def put(core: Core, queue: int, *bodies: bytes, tx: OpenTx | None = None, **columns: Any) -> Any:
     """Enqueues; the ids. `columns` as in `Put`."""
     return core.enqueue(tx, Put(queue, bodies or (b"body",), **columns))[0]
+
+
+def keyed(core: Core, queue: int, key: bytes, body: bytes = b"a", **columns: Any) -> int:
+    """Enqueues one under a key, a lasting one unless `life` says otherwise; its id."""
+    digests = sha256(body).digest()
+    (one,) = put(
+        core, queue, body, keys=[key], digests=digests, **{"life": lib.FP_LIFE_LASTING, **columns}
+    )
+    return int(one)
 
 
 def rows(found: Packed, parts: int) -> Iterator[tuple[Any, ...]]:

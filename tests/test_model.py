@@ -12,7 +12,7 @@ import tempfile
 from array import array
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -28,19 +28,8 @@ from hypothesis.stateful import (
 
 from fencepost import Conflict, InvalidArgument
 from fencepost._calls import Core
-from harness_core import (
-    START,
-    Held,
-    Verdict,
-    define,
-    lib,
-    message,
-    opened,
-    put,
-    settle,
-    stats,
-    take,
-)
+from fencepost._pack import Take
+from harness_core import START, Held, Verdict, define, held, lib, message, opened, put, stats
 from harness_ladder import findings
 from harness_model import (
     CANCELLED,
@@ -74,12 +63,30 @@ handles = st.integers(0, 1)
 spans = st.sampled_from([0, 1, 5, 20])
 
 
-class Claim:
+class Claim(NamedTuple):
     """What a claim gave out, with the handle that did: (which of the two, its how-manieth life)."""
 
-    def __init__(self, held: Held, handle: tuple[int, int]) -> None:
-        self.held = held
-        self.handle = handle
+    held: Held
+    handle: tuple[int, int]
+
+
+class Saying(NamedTuple):
+    claim: Claim
+    verb: str
+    span: int
+
+    def span_us(self) -> int:
+        return self.span or int(self.verb == "RENEW")
+
+    def verdict(self) -> Verdict:
+        code = getattr(lib, f"FP_{self.verb}")
+        return Verdict(self.claim.held.id, self.claim.held.token, code, self.span_us())
+
+
+class Claiming(NamedTuple):
+    queues: list[Queue]
+    limit: int
+    lease: int
 
 
 class Machine(RuleBasedStateMachine):
@@ -150,26 +157,15 @@ class Machine(RuleBasedStateMachine):
         lease=st.sampled_from([1, 5, 20]),
     )
     def claim(self, handle: int, picks: list[int], limit: int, lease: int) -> None:
-        queues = [self.queue(pick) for pick in picks]
-        numbers = [queue.number for queue in queues]
-        found = take(self.cores[handle], numbers, limit, lease_us=lease)
-        expected = self.model.claim(queues, limit, lease)
-        assert [(one.id, one.attempt) for one in found] == [
-            (one.id, one.attempts) for one in expected
-        ]
-        for held, told in zip(found, expected, strict=True):
-            assert held.token > self.numbers[-1]
-            assert held.lease_end == self.model.now + lease
-            self.numbers.append(held.token)
-            told.token, told.holder = held.token, self.handle(handle)
-            self.claims.append(Claim(held, self.handle(handle)))
+        self.step(handle, [], Claiming([self.queue(pick) for pick in picks], limit, lease))
 
     @rule(
         handle=handles,
         order=st.permutations(range(3)),
-        limit=st.integers(1, 4),
-        verdicts=st.lists(st.tuples(st.sampled_from(VERBS), spans), max_size=4),
+        limit=st.integers(1, 6),
+        verdicts=st.lists(st.tuples(st.sampled_from(VERBS), spans), max_size=6),
         later=st.sampled_from([0, 0, 1, 5, 20]),
+        fused=st.booleans(),
     )
     def work(
         self,
@@ -178,29 +174,59 @@ class Machine(RuleBasedStateMachine):
         limit: int,
         verdicts: list[tuple[str, int]],
         later: int,
+        fused: bool,
     ) -> None:
-        """What workers do all day: claim, and say something about most of what was claimed."""
+        """What workers do all day: claim, and then say at once what became of most of it."""
         self.advance(later)
         before = len(self.claims)
-        self.claim(handle, order, limit, 5)
-        for claim, (verb, span) in zip(self.claims[before:], verdicts, strict=False):
-            self.say(claim, handle, verb, span)
+        claiming = Claiming([self.queue(pick) for pick in order], limit, 5)
+        self.step(handle, [], claiming)
+        said = [Saying(one, *how) for one, how in zip(self.claims[before:], verdicts, strict=False)]
+        self.step(handle, said, claiming if fused else None)
 
     @precondition(lambda self: self.claims)
-    @rule(handle=handles, pick=which, verb=st.sampled_from(VERBS), span=spans)
-    def settle(self, handle: int, pick: int, verb: str, span: int) -> None:
-        """Mostly of the newest claims, sometimes of one long lost."""
-        self.say(self.claims[-1 - pick % min(len(self.claims), 8)], handle, verb, span)
+    @rule(
+        handle=handles,
+        sayings=st.lists(st.tuples(which, st.sampled_from(VERBS), spans), min_size=1, max_size=3),
+    )
+    def settle(self, handle: int, sayings: list[tuple[int, str, int]]) -> None:
+        """Mostly of the newest claims, sometimes of one long lost, or twice of the same."""
+        newest = self.claims[-8:]
+        said = [Saying(newest[pick % len(newest)], verb, span) for pick, verb, span in sayings]
+        self.step(handle, said, None)
 
-    def say(self, claim: Claim, handle: int, verb: str, span: int) -> None:
-        delay_us = span or int(verb == "RENEW")
-        verdict = Verdict(claim.held.id, claim.held.token, getattr(lib, f"FP_{verb}"), delay_us)
-        (answer,) = settle(self.cores[handle], verdict)
-        assert answer == self.expected(claim, self.handle(handle), verb, delay_us)
+    def step(self, handle: int, said: list[Saying], claiming: Claiming | None) -> None:
+        """Settle, claim, or both in one commit."""
+        verdicts: Any = [saying.verdict() for saying in said]
+        if all(saying.verb == "ACK" for saying in said):
+            verdicts = array("q", [number for saying in said for number in saying.claim.held[:2]])
+        core = self.cores[handle]
+        if claiming is None:
+            answers, found = core.settle(None, verdicts), []
+        else:
+            take = Take([one.number for one in claiming.queues], claiming.limit, claiming.lease)
+            answers, rows = core.step(verdicts if said else None, take)
+            found = held(rows)
+        assert answers == [self.expected(saying, self.handle(handle)) for saying in said]
+        if claiming is not None:
+            self.claimed(handle, found, claiming)
 
-    def expected(self, claim: Claim, handle: tuple[int, int], verb: str, span: int) -> int:
+    def claimed(self, handle: int, found: list[Held], claiming: Claiming) -> None:
+        expected = self.model.claim(*claiming)
+        assert [(one.id, one.attempt) for one in found] == [
+            (one.id, one.attempts) for one in expected
+        ]
+        for one, told in zip(found, expected, strict=True):
+            assert one.token > self.numbers[-1]
+            assert one.lease_end == self.model.now + claiming.lease
+            self.numbers.append(one.token)
+            told.token, told.holder = one.token, self.handle(handle)
+            self.claims.append(Claim(one, self.handle(handle)))
+
+    def expected(self, saying: Saying, handle: tuple[int, int]) -> int:
         """What the verdict must be answered, once the model has done the same."""
-        held, model = claim.held, self.model
+        (claim, verb, _), span, model = saying, saying.span_us(), self.model
+        held = claim.held
         one = model.messages.get(held.id)
         if one is None:
             return int(lib.FP_LOST)
