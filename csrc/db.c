@@ -1,5 +1,6 @@
 #include "db.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "disk.h"
@@ -91,6 +92,15 @@ static int configure(db *d, const fp_options *options, bool reader, fp_error *er
   return code;
 }
 
+/* SQLite does not name the file, nor what about its folder. */
+static void say_where(const fp_options *options, fp_error *err) {
+  size_t used = strlen(err->message);
+  bool folder = err->sqlite_code == SQLITE_READONLY_DIRECTORY;
+  (void)snprintf(err->message + used, sizeof err->message - used, "%s: %s",
+                 folder ? " (its folder must be writable for the files beside it)" : "",
+                 options->path);
+}
+
 int db_open(db *d, const fp_options *options, bool reader, fp_error *err) {
   *d = (db){0};
   int code = FP_OK;
@@ -103,9 +113,13 @@ int db_open(db *d, const fp_options *options, bool reader, fp_error *err) {
   d->sql.db = d->handle;
   if (rc != SQLITE_OK) {
     code = err_from_db(err, d->handle, rc, "open");
+  } else if (sqlite3_db_readonly(d->handle, "main") == 1) {
+    /* Before the first look, which would leave files beside it that its owner cannot write. */
+    code = err_set(err, FP_STORAGE, "the file is read-only");
   } else {
     code = configure(d, options, reader, err);
   }
+  if (code == FP_STORAGE) say_where(options, err);
   /* Once more, now that the file is certainly there: a race may have put another one. */
   if (code == FP_OK && !reader) code = disk_check(options, err);
   if (code != FP_OK) db_close(d);
@@ -132,20 +146,27 @@ static int put_meta(db *d, const store_clock *clock, fp_error *err) {
   return stmt_end(&s, err);
 }
 
+static int newer(int64_t version, fp_error *err) {
+  return err_set(err, FP_NEWER, "this file has schema version %lld, made by a newer Fencepost; this "
+                                "one knows versions up to %d", (long long)version, SCHEMA_VERSION);
+}
+
+/* The one thing that every version to come keeps where it is. */
+static int read_version(db *d, int64_t *version, fp_error *err) {
+  stmt s = stmt_use(&d->sql, SQL_VERSION);
+  if (stmt_row(&s)) *version = get_i64(&s, "version");
+  return stmt_end(&s, err);
+}
+
 /* 0: none of our tables is there. */
 static int version_of(db *d, int64_t *version, fp_error *err) {
   int64_t made = 0;
   *version = 0;
   int code = run(d, "SELECT count(*) FROM sqlite_schema WHERE name = 'fencepost_meta'",
                  "sqlite_schema", &made, err);
+  if (code == FP_OK && made > 0) code = read_version(d, version, err);
   if (code != FP_OK || made == 0) return code;
-  code = run(d, "SELECT version FROM fencepost_meta WHERE one = 1", "version", version, err);
-  if (code != FP_OK) return code;
-  if (*version > SCHEMA_VERSION) {
-    return err_set(err, FP_NEWER,
-                   "this file has schema version %lld, made by a newer Fencepost; this one knows "
-                   "versions up to %d", (long long)*version, SCHEMA_VERSION);
-  }
+  if (*version > SCHEMA_VERSION) return newer(*version, err);
   if (*version < 1) {
     return err_set(err, FP_STORAGE, "fencepost_meta is damaged: it says no schema version");
   }
@@ -192,13 +213,13 @@ static int read_head(db *d, head *h, fp_error *err) {
     h->longest_lease = get_i64(&s, "longest_lease");
   }
   int code = stmt_end(&s, err);
+  if ((err->sqlite_code & 0xff) == SQLITE_ERROR) { /* a newer one may have other columns there */
+    fp_error unused = {0};
+    if (read_version(d, &version, &unused) == FP_OK && version > SCHEMA_VERSION) err_clear(err);
+  }
+  if (version > SCHEMA_VERSION) return newer(version, err);
   if (code != FP_OK) return code;
   if (!found) return err_set(err, FP_STORAGE, "fencepost_meta or fencepost_tally lost its row");
-  if (version > SCHEMA_VERSION) {
-    return err_set(err, FP_NEWER,
-                   "this file was brought to schema version %lld by a newer Fencepost meanwhile",
-                   (long long)version);
-  }
   return FP_OK;
 }
 

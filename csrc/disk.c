@@ -95,6 +95,7 @@ int disk_check(const fp_options *options, fp_error *err) {
   }
   parent_of(path, folder);
   const char *system = doubtful(folder);
+  if (system == NULL) system = doubtful(path); /* a symbolic link may lead elsewhere */
   if (system != NULL && !options->network) {
     return err_set(err, FP_INVALID, "%s lies on %s, whose locks cannot be trusted between "
                                     "processes; network=True opens it all the same", path, system);

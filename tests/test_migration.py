@@ -187,6 +187,23 @@ def test_a_running_handle_notices_a_newer_schema_before_it_writes(
         assert ack(core, held) == [lib.FP_DONE]
 
 
+def test_a_newer_schema_need_not_have_our_columns(path: Path, outside: Outside) -> None:
+    """All that is asked of every version to come is where it says which one it is."""
+    with opened(path) as core:
+        define(core, "q")
+        outside.change(
+            path,
+            "UPDATE fencepost_meta SET version = 2;"
+            "ALTER TABLE fencepost_meta RENAME COLUMN boot_id TO boot;"
+            "ALTER TABLE fencepost_tally RENAME COLUMN time TO moment",
+        )
+        for use in (lambda: put(core, 1, b"c"), core.stats):
+            with pytest.raises(NewerSchema, match="version 2"):
+                use()
+    with pytest.raises(NewerSchema, match="version 2"):
+        fencepost.open(path)
+
+
 def test_damaged_tables_are_told(path: Path, outside: Outside) -> None:
     """A file whose head is gone is no store any more: it says so, and nothing is made anew."""
     with opened(path):
@@ -283,8 +300,11 @@ except fencepost.StorageError as error:
 """
 
 
-@pytest.mark.parametrize("there", [False, True])
-def test_a_folder_that_may_only_be_read_is_told(tmp_path: Path, there: bool) -> None:
+@pytest.mark.parametrize(
+    ("there", "words"),
+    [(0, "unable to open"), (0o444, "read-only"), (0o666, "its folder must be writable")],
+)
+def test_a_folder_that_may_only_be_read_is_told(tmp_path: Path, there: int, words: str) -> None:
     """Nobody's user can neither make the file nor open the one that is there."""
     for folder in (tmp_path, *tmp_path.parents[:2]):
         folder.chmod(0o755)
@@ -292,12 +312,27 @@ def test_a_folder_that_may_only_be_read_is_told(tmp_path: Path, there: bool) -> 
     closed.mkdir()
     if there:
         fencepost.open(closed / "app.db").close()
-        (closed / "app.db").chmod(0o444)
+        (closed / "app.db").chmod(there)
     closed.chmod(0o555)
     command = [sys.executable, "-c", READ_ONLY, str(closed / "app.db")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "readonly" in done.stdout or "unable to open" in done.stdout
+    assert words in done.stdout
+    assert str(closed / "app.db") in done.stdout
     assert [one.name for one in closed.iterdir()] == (["app.db"] if there else [])
+
+
+def test_a_file_that_may_only_be_read_is_refused_and_gets_no_company(tmp_path: Path) -> None:
+    """A WAL that somebody else has made beside it could not be written by its owner."""
+    for folder in tmp_path.parents[:2]:
+        folder.chmod(0o755)
+    tmp_path.chmod(0o777)
+    path = tmp_path / "app.db"
+    fencepost.open(path).close()
+    path.chmod(0o444)
+    command = [sys.executable, "-c", READ_ONLY, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert f"the file is read-only: {path}" in done.stdout
+    assert [one.name for one in tmp_path.iterdir()] == ["app.db"]
 
 
 # ---- permissions ---------------------------------------------------------------------------------
