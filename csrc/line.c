@@ -213,6 +213,13 @@ static int take_by_index(txn *t, int64_t id, int64_t token, bool *found, place *
   return code;
 }
 
+/* A wake-up may have been re-armed by another process: its row must be read. A strict queue takes
+** no word from a lease that has run out. */
+bool line_trusts(const txn *t, const policy *p, const place *at) {
+  if (p->field[PROFILE] == FP_PROFILE_INBOX) return at->due_at > t->now_us;
+  return p->field[PROFILE] != FP_PROFILE_WAKEUP;
+}
+
 int line_take(txn *t, int64_t id, int64_t token, bool *found, place *at, fp_error *err) {
   const policy *p = NULL;
   int code = FP_OK;
@@ -220,11 +227,7 @@ int line_take(txn *t, int64_t id, int64_t token, bool *found, place *at, fp_erro
   if (places_get(t->places, id, at)) {
     code = db_policy(t->d, at->queue, &p, err);
     if (code != FP_OK) return code;
-    /* A wake-up may have been re-armed by another process: its row must be read. A strict queue
-    ** takes no word from a lease that has run out. */
-    bool usable = at->token == token && p->field[PROFILE] != FP_PROFILE_WAKEUP;
-    if (usable && p->field[PROFILE] == FP_PROFILE_INBOX) usable = at->due_at > t->now_us;
-    if (usable) code = line_drop(t, at, found, err);
+    if (at->token == token && line_trusts(t, p, at)) code = line_drop(t, at, found, err);
   }
   if (code == FP_OK && !*found) code = take_by_index(t, id, token, found, at, err);
   return code;

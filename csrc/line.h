@@ -31,6 +31,9 @@ int line_put(txn *t, const place *at, fp_error *err);
 int line_put_many(txn *t, const place *all, int64_t count, fp_error *err);
 int line_drop(txn *t, const place *at, bool *dropped, fp_error *err); /* by place and token */
 
+/* May the remembered place of a claim be taken at its word? */
+bool line_trusts(const txn *t, const policy *p, const place *at);
+
 /* Takes the claim's row out of the line, wherever it stands now, and says where it stood.
 ** *found false: (id, token) is not the newest claim, or (inbox queues) its lease has run out; then
 ** nothing has changed. */

@@ -1,9 +1,8 @@
-#include "settle.h"
+#include "settle_part.h"
 
 #include "key.h"
 
-/* The columns of a verdict's blob, cut in order. */
-static span cut(const char **at, int64_t bytes) {
+span settle_cut(const char **at, int64_t bytes) {
   if (bytes < 0) return NO_SPAN;
   span part = {bytes == 0 ? "" : *at, bytes};
   if (bytes > 0) *at += bytes;
@@ -29,7 +28,7 @@ static int put_outcome(txn *t, const place *at, int32_t state, const failure *wh
   return stmt_end(&s, err);
 }
 
-static int drop_by_id(txn *t, int id_statement, int64_t id, fp_error *err) {
+int settle_drop_by_id(txn *t, int id_statement, int64_t id, fp_error *err) {
   stmt s = stmt_use(&t->d->sql, id_statement);
   put_i64(&s, "id", id);
   return stmt_end(&s, err);
@@ -53,8 +52,8 @@ static void count_out(txn *t, const place *at) {
 
 /* Nothing of the message stays: no outcome, no row, no progress. */
 static int forget(txn *t, int64_t id, fp_error *err) {
-  int code = drop_by_id(t, SQL_MESSAGE_DROP, id, err);
-  if (code == FP_OK && txn_progressed(t)) code = drop_by_id(t, SQL_PROGRESS_DROP, id, err);
+  int code = settle_drop_by_id(t, SQL_MESSAGE_DROP, id, err);
+  if (code == FP_OK && txn_progressed(t)) code = settle_drop_by_id(t, SQL_PROGRESS_DROP, id, err);
   return code;
 }
 
@@ -72,24 +71,31 @@ static int untie(txn *t, const place *at, const policy *p, int32_t state, bool f
   return lane_leave(t, p, f->lane, err);
 }
 
+bool settle_keeps(const policy *p, int32_t state, int32_t life) {
+  bool died = state == FP_STATE_DEAD || state == FP_STATE_UNKNOWN;
+  return died || p->field[KEEP] > 0 || life == FP_LIFE_LASTING;
+}
+
+int32_t settle_state(const policy *p, int32_t state) {
+  bool listed = p->field[LISTED] && p->field[KEEP] > 0;
+  return state == FP_DONE_LISTED && !listed ? FP_DONE_UNLISTED : state;
+}
+
 static int leave(txn *t, const place *at, int32_t state, const failure *why, span result,
                  bool free_key, fp_error *err) {
   const policy *p;
   facts f = {0};
   int code = db_policy(t->d, at->queue, &p, err);
   if (code != FP_OK) return code;
-  bool died = state == FP_STATE_DEAD || state == FP_STATE_UNKNOWN;
-  bool kept = died || p->field[KEEP] > 0 || at->life == FP_LIFE_LASTING;
-  if (state == FP_DONE_LISTED && !(p->field[LISTED] && p->field[KEEP] > 0)) {
-    state = FP_DONE_UNLISTED;
-  }
+  bool kept = settle_keeps(p, state, at->life);
+  state = settle_state(p, state);
   if (at->life == FP_LIFE_LIVE || at->laned) code = line_facts(t, at->id, &f, err);
   if (code == FP_OK && kept) code = put_outcome(t, at, state, why, result, err);
   if (code == FP_OK && (at->life == FP_LIFE_LIVE || at->laned)) {
     code = untie(t, at, p, state, free_key, &f, err);
   }
   if (code == FP_OK && !kept) code = forget(t, at->id, err);
-  if (code == FP_OK && txn_troubled(t)) code = drop_by_id(t, SQL_TROUBLE_DROP, at->id, err);
+  if (code == FP_OK && txn_troubled(t)) code = settle_drop_by_id(t, SQL_TROUBLE_DROP, at->id, err);
   facts_free(&f);
   count_out(t, at);
   if (kept) txn_count(t, at->queue, txn_state_of(state), 1);
@@ -208,10 +214,10 @@ static int told_before(txn *t, int64_t id, int64_t token, int32_t *answer, fp_er
 
 static int carry_out(txn *t, const fp_verdict *v, const char **blob, int32_t *answer,
                      fp_error *err) {
-  span result = cut(blob, v->result_bytes);
-  failure why = {.kind = cut(blob, v->kind_bytes)};
-  why.code = cut(blob, v->code_bytes);
-  why.text = cut(blob, v->text_bytes);
+  span result = settle_cut(blob, v->result_bytes);
+  failure why = {.kind = settle_cut(blob, v->kind_bytes)};
+  why.code = settle_cut(blob, v->code_bytes);
+  why.text = settle_cut(blob, v->text_bytes);
   place at;
   bool found;
   *answer = FP_DONE;
@@ -246,18 +252,25 @@ static int carry_out(txn *t, const fp_verdict *v, const char **blob, int32_t *an
   }
 }
 
+fp_verdict settle_verdict(const fp_settle *all, int32_t i) {
+  if (all->verdicts != NULL) return all->verdicts[i];
+  return (fp_verdict){.id = all->claims[2 * i], .token = all->claims[2 * i + 1], .verb = FP_ACK,
+                      .result_bytes = -1, .kind_bytes = -1, .code_bytes = -1, .text_bytes = -1};
+}
+
 int settle_many(txn *t, void *argument, fp_error *err) {
   settling *g = argument;
   const fp_settle *all = g->settle;
   const char *blob = all->blob;
   int code = FP_OK;
-  for (int32_t i = 0; code == FP_OK && i < all->count; i++) {
-    if (all->verdicts != NULL) {
-      code = carry_out(t, &all->verdicts[i], &blob, &g->answers[i], err);
-    } else {
-      fp_verdict ack = {.id = all->claims[2 * i], .token = all->claims[2 * i + 1], .verb = FP_ACK,
-                        .result_bytes = -1, .kind_bytes = -1, .code_bytes = -1, .text_bytes = -1};
-      code = carry_out(t, &ack, &blob, &g->answers[i], err);
+  int32_t length;
+  for (int32_t i = 0; code == FP_OK && i < all->count; i += length) {
+    bool together;
+    code = settle_run(t, all, i, &blob, &length, &together, err);
+    for (int32_t k = i; code == FP_OK && k < i + length; k++) {
+      fp_verdict v = settle_verdict(all, k);
+      g->answers[k] = FP_DONE;
+      if (!together) code = carry_out(t, &v, &blob, &g->answers[k], err);
     }
   }
   return code;

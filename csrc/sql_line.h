@@ -13,6 +13,7 @@
     " max_attempts, life, key, lane, headers, body)"                                            \
     " SELECT c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11 FROM fencepost_given(:rows)")     \
   X(MESSAGE_DROP, "DELETE FROM fencepost_message WHERE id = :id")                               \
+  X(MESSAGE_DROP_RANGE, "DELETE FROM fencepost_message WHERE id BETWEEN :low AND :high")        \
   X(MESSAGE_FACTS,                                                                              \
     "SELECT queue, kind, priority, enqueued_at, due, max_attempts, life, key, lane"             \
     " FROM fencepost_message WHERE id = :id")                                                   \
@@ -45,6 +46,13 @@
   ** is taken cannot differ; changes() must say how many they were. */                          \
   X(DUE_DROP_RANGE,                                                                             \
     "DELETE FROM fencepost_due WHERE turn = :turn AND (due_at, id) <= (:due_at, :id)")          \
+  /* Claims that came together, by their tokens (settle_run.c). */                              \
+  X(DUE_COUNT_RUN,                                                                              \
+    "SELECT count(*) AS rows FROM fencepost_due WHERE turn = :turn AND due_at = :due_at"        \
+    " AND id BETWEEN :low AND :high AND token BETWEEN :first_token AND :last_token")            \
+  X(DUE_DROP_RUN,                                                                               \
+    "DELETE FROM fencepost_due WHERE turn = :turn AND due_at = :due_at"                         \
+    " AND id BETWEEN :low AND :high AND token BETWEEN :first_token AND :last_token")            \
   X(DUE_AT,                                                                                     \
     "SELECT token, attempts, stage, addressed, generation, again, placed_at, worker"            \
     " FROM fencepost_due WHERE turn = :turn AND due_at = :due_at AND id = :id")                 \
@@ -114,6 +122,10 @@
     " generation, failure_kind, failure_code, failure_text, result)"                            \
     " VALUES (:id, :queue, :kind, :state, :settled_at, :attempts, :token, :generation,"         \
     " :failure_kind, :failure_code, :failure_text, :result)")                                   \
+  X(OUTCOME_PUT_MANY,                                                                           \
+    "INSERT OR FAIL INTO fencepost_outcome (id, queue, kind, state, settled_at, attempts,"      \
+    " token, generation, failure_kind, failure_code, failure_text, result)"                     \
+    " SELECT c0, c1, c2, c3, c4, c5, c6, c7, NULL, NULL, NULL, c8 FROM fencepost_given(:rows)") \
   X(OUTCOME_GET,                                                                                \
     "SELECT queue, kind, state, settled_at, attempts, token, generation"                        \
     " FROM fencepost_outcome WHERE id = :id")                                                   \

@@ -1,0 +1,22 @@
+/* What the files of this room share. */
+#ifndef FENCEPOST_SETTLE_PART_H
+#define FENCEPOST_SETTLE_PART_H
+
+#include "settle.h"
+
+/* What is said of the i-th claim. */
+fp_verdict settle_verdict(const fp_settle *all, int32_t i);
+/* The columns of a verdict's blob, cut in order. */
+span settle_cut(const char **at, int64_t bytes);
+/* Does an outcome stay, and in which state? */
+bool settle_keeps(const policy *p, int32_t state, int32_t life);
+int32_t settle_state(const policy *p, int32_t state);
+int settle_drop_by_id(txn *t, int id_statement, int64_t id, fp_error *err);
+
+/* Looks at the claims from `first` on, of which the next *length (at least one) belong together.
+** *together: they are settled, and the blob is behind their results; else nothing has changed, and
+** each is to be settled alone. */
+int settle_run(txn *t, const fp_settle *all, int32_t first, const char **blob, int32_t *length,
+               bool *together, fp_error *err);
+
+#endif
