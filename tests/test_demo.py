@@ -99,6 +99,14 @@ def test_it_would_notice_what_is_lost_or_applied_twice(tmp_path: Path) -> None:
     assert (found.deliveries, found.redeliveries) == (3, 1)
 
 
+def test_a_line_that_is_no_report_is_a_wrong_call(tmp_path: Path) -> None:
+    (tmp_path / "bad").write_text('{"id": "a", "mag": 1, "place": "here"}\n{"id": 1}\n')
+    done = demo(tmp_path, "--database", "demo.db", "--file", "bad")
+    assert done.returncode == 2
+    assert done.stderr.startswith("fencepost: line 2 is no report")
+    assert not (tmp_path / "demo.db").exists()
+
+
 def test_it_keeps_off_a_file_that_is_there(tmp_path: Path) -> None:
     """Neither one that is named, nor the one that the environment names for daily work."""
     taken = tmp_path / "app.db"

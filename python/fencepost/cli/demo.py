@@ -65,7 +65,7 @@ def demo(
     """
     path = _fresh(path or (database.path if database.named else None))
     data = Path(file).read_bytes() if file else _packaged()
-    ids = [msgspec.json.decode(line, type=Quake).id for line in data.splitlines()]
+    ids = _ids(data)
     console = Console(stderr=as_json, highlight=False)
     start = time.monotonic()
 
@@ -96,7 +96,7 @@ def demo(
         found = count(store, ids)
         say("every report is settled; this is what the file says")
 
-    right = found.right and first.added == len(ids) == again.known and again.added == 0
+    right = found.right and first.added == len(ids) and again.added == 0
     if as_json:
         _tell_json(path, found, first, again, killed, time.monotonic() - start, right=right)
     else:
@@ -116,6 +116,17 @@ def _fresh(path: str | None) -> str:
 
 def _packaged() -> bytes:
     return (resources.files("fencepost") / "data" / "quakes.jsonl").read_bytes()
+
+
+def _ids(data: bytes) -> list[str]:
+    """Each id once. A usage error for a line that is no report."""
+    ids: dict[str, None] = {}
+    for number, line in enumerate(data.splitlines(), 1):
+        try:
+            ids[msgspec.json.decode(line, type=Quake).id] = None
+        except msgspec.MsgspecError as error:
+            raise click.UsageError(f"line {number} is no report: {error}") from None
+    return list(ids)
 
 
 def _ingest(queue: fencepost.Queue[Quake], data: bytes) -> Ingest:

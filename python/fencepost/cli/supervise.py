@@ -118,7 +118,7 @@ class Supervisor:
                 continue
             del self._running[process]
             self._say("ended", process=process.pid, code=code)
-            if code == CANNOT_START:
+            if code == CANNOT_START and not self._stopping:
                 self._code = code
                 self._stop()
             elif self._stopping:
