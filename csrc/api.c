@@ -85,11 +85,15 @@ int fp_close(fp_store *store, fp_error *err) {
                    store->writing ? store->writer_what : "a call");
   }
   bool mine = code == FP_OK && !store->closed;
-  if (mine) store->closed = true;
+  if (mine) store->users++; /* who closes it, too, waits until it is closed */
   sys_unlock(&store->gate);
   if (mine) {
     db_close(&store->reader);
     db_close(&store->writer);
+    sys_lock(&store->gate);
+    store->closed = true;
+    sys_unlock(&store->gate);
+    group_leave(store);
   }
   return code;
 }

@@ -128,7 +128,8 @@ typedef struct fp_options {
 } fp_options;
 
 int fp_open(const fp_options *options, fp_store **store, fp_error *err);
-int fp_close(fp_store *store, fp_error *err);  /* waits for calls under way; again: FP_OK */
+/* Waits for calls under way; none is taken from then on, also after FP_AGAIN. Again: FP_OK. */
+int fp_close(fp_store *store, fp_error *err);
 void fp_free(fp_store *store);                 /* the memory; closes, unless in a forked child */
 int fp_now(fp_store *store, int64_t *now_us, fp_error *err);
 int fp_hand(fp_store *store, int64_t now_us, fp_error *err);  /* -1: back to the real clock */

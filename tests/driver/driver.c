@@ -1,5 +1,6 @@
-/* The core without Python: threads that produce, consume, look and write their own rows, over two
-** handles on one file, then the books are closed and compared.
+/* The core without Python: threads that produce, consume, look, keep house and write their own
+** rows, over two handles on one file, then the books are closed and compared; at last a handle is
+** closed by two threads while others are at work on it.
 **
 ** It exists for ThreadSanitizer and for leaks, which say little in a process that Python shares.
 ** Every message must be settled exactly once, the check must find nothing, and when both handles
@@ -27,6 +28,7 @@ static fp_store *stores[2];
 static int64_t queue;
 static atomic_int settled;
 static atomic_int wrote;
+static fp_keeper *keeper; /* of the first handle */
 
 static void check(int code, const fp_error *err, const char *what) {
   if (code == FP_OK) return;
@@ -68,13 +70,22 @@ static void *produce(void *argument) {
 static void settle(fp_store *store, const fp_rows *claims) {
   int64_t pairs[2 * TAKEN_MAX];
   int32_t answers[TAKEN_MAX];
-  for (int i = 0; i < claims->count; i++) {
-    pairs[2 * i] = claims->records[(int64_t)i * claims->width];
-    pairs[2 * i + 1] = claims->records[(int64_t)i * claims->width + 1];
-  }
   fp_settle acks = {.count = claims->count, .claims = pairs};
   fp_error err;
   int code;
+  for (int i = 0; i < claims->count; i++) {
+    int64_t id = claims->records[(int64_t)i * claims->width];
+    int64_t token = claims->records[(int64_t)i * claims->width + 1];
+    pairs[2 * i] = id;
+    pairs[2 * i + 1] = token;
+    if (store != stores[0]) continue;
+    check(fp_keeper_hold(keeper, id, token, 60000000, 0, &err), &err, "hold");
+  }
+  usleep(3000); /* a beat, now and then */
+  for (int i = 0; store == stores[0] && i < claims->count; i++) {
+    expect(!fp_keeper_lost(keeper, pairs[2 * i], pairs[2 * i + 1]), "a held claim is not lost");
+    fp_keeper_drop(keeper, pairs[2 * i], pairs[2 * i + 1]);
+  }
   do code = fp_settle_many(store, NULL, &acks, answers, &err); while (again(code));
   check(code, &err, "settle");
   for (int i = 0; i < claims->count; i++) expect(answers[i] == FP_DONE, "each ack is the first");
@@ -146,6 +157,72 @@ static void *look(void *argument) {
   return NULL;
 }
 
+/* What a worker and an operator do in between. */
+static void *keep_house(void *argument) {
+  fp_store *store = argument;
+  int64_t version = 0, purged, next[3];
+  for (int64_t id = 1; atomic_load(&settled) < PRODUCERS * MESSAGES; id += 7) {
+    fp_rows row = {0}, page = {0}, names = {0};
+    fp_filter filter = {.state = FP_LEASED, .limit = 5, .since_us = INT64_MIN,
+                        .before_us = INT64_MAX, .lane_bytes = -1};
+    int32_t more;
+    fp_error err;
+    int code = fp_get(store, NULL, id, &row, &err); /* of a bulk queue: the handle's own places */
+    if (!again(code) && code != FP_INVALID) check(code, &err, "get");
+    code = fp_list(store, &filter, &page, next, &more, &err);
+    if (!again(code)) check(code, &err, "list");
+    code = fp_kinds(store, &names, &err);
+    if (!again(code)) check(code, &err, "kinds");
+    code = fp_retain(store, 10, &purged, &more, &err);
+    if (!again(code)) check(code, &err, "retain");
+    code = fp_purge(store, 0, FP_DONE_UNLISTED, 1, 10, 1, &purged, &err);
+    if (!again(code)) check(code, &err, "purge");
+    code = fp_wait(store, &version, INT64_MAX, &err);
+    if (!again(code)) check(code, &err, "wait");
+    fp_rows_free(&row);
+    fp_rows_free(&page);
+    fp_rows_free(&names);
+  }
+  return NULL;
+}
+
+/* Goes on until the handle is closed under it. */
+static void *never_stop(void *argument) {
+  fp_store *store = argument;
+  int code = FP_OK;
+  for (int i = 0; code != FP_CLOSED; i++) {
+    uint32_t body_bytes = 1;
+    int64_t id, version = 0;
+    unsigned char created;
+    fp_put put = {.queue = queue, .count = 1, .bodies = "x", .body_bytes = &body_bytes,
+                  .max_attempts = -1};
+    fp_error err;
+    code = i % 2 ? fp_enqueue(store, NULL, &put, &id, &created, &err)
+                 : fp_wait(store, &version, 0, &err);
+    if (!again(code) && code != FP_CLOSED) check(code, &err, "work on a handle");
+  }
+  return NULL;
+}
+
+static void *close_it(void *argument) {
+  fp_store *store = argument;
+  fp_error err;
+  int code;
+  do code = fp_close(store, &err); while (again(code));
+  check(code, &err, "close");
+  int64_t now_us;
+  expect(fp_now(store, &now_us, &err) == FP_CLOSED, "what is closed is closed for all");
+  return NULL;
+}
+
+static void close_at_work(fp_store *store) {
+  pthread_t threads[5];
+  for (int i = 0; i < 3; i++) pthread_create(&threads[i], NULL, never_stop, store);
+  usleep(20000);
+  for (int i = 3; i < 5; i++) pthread_create(&threads[i], NULL, close_it, store);
+  for (int i = 0; i < 5; i++) pthread_join(threads[i], NULL);
+}
+
 static fp_store *opened(const char *path) {
   fp_options options = {.path = path, .create = 1, .wal = 1, .network = 1, .normal = 1,
                         .hand_us = -1};
@@ -184,11 +261,10 @@ int main(void) {
   for (int i = 0; i < 2; i++) stores[i] = opened(path);
   define();
 
-  fp_keeper *keeper = NULL;
   fp_error err;
   check(fp_keeper_start(stores[0], 5000, &keeper, &err), &err, "keeper");
 
-  pthread_t threads[PRODUCERS + CONSUMERS + 3];
+  pthread_t threads[PRODUCERS + CONSUMERS + 5];
   int count = 0;
   for (int i = 0; i < PRODUCERS; i++) {
     pthread_create(&threads[count++], NULL, produce, stores[i % 2]);
@@ -199,10 +275,12 @@ int main(void) {
   pthread_create(&threads[count++], NULL, look, stores[0]);
   pthread_create(&threads[count++], NULL, look, stores[1]);
   pthread_create(&threads[count++], NULL, write_own, stores[0]);
+  for (int i = 0; i < 2; i++) pthread_create(&threads[count++], NULL, keep_house, stores[i]);
   for (int i = 0; i < count; i++) pthread_join(threads[i], NULL);
 
   audit();
   fp_keeper_stop(keeper);
+  close_at_work(stores[1]);
   for (int i = 0; i < 2; i++) {
     check(fp_close(stores[i], &err), &err, "close");
     check(fp_close(stores[i], &err), &err, "close again");
