@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from harness_outside import Outside
+from harness_processes import end_all
 
 
 def hostile_core_is_built() -> bool:
@@ -97,6 +98,13 @@ def outside() -> Iterator[Outside]:
     """Another process that reads and changes files with another SQLite, asked again and again."""
     with Outside() as one:
         yield one
+
+
+@pytest.fixture
+def no_process_left() -> Iterator[None]:
+    """For tests that start processes: whatever goes wrong, they end with the test."""
+    yield
+    end_all()
 
 
 @pytest.fixture

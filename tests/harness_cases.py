@@ -202,6 +202,18 @@ def settle_what_was_lost(core: Core, held: Context) -> None:
     assert settle(core, fail(stale), fail(held)) == [lib.FP_LOST, lib.FP_DONE]
 
 
+@case(scene.all_sorts_held)
+def ack_a_batch_of_all_sorts(core: Core, held: Context) -> None:
+    assert ack(core, *held, held[0]) == DONE * 5 + [lib.FP_ALREADY]
+
+
+@case(scene.all_sorts_held)
+def settle_a_batch_in_every_way(core: Core, held: Context) -> None:
+    verbs = (lib.FP_FAIL, lib.FP_RETRY, lib.FP_CANCEL, lib.FP_RENEW, lib.FP_RELEASE)
+    said = [say(claim, verb, 5) for claim, verb in zip(held, verbs, strict=True)]
+    assert settle(core, *said) == DONE * 5
+
+
 # ---- by id ---------------------------------------------------------------------------------------
 
 

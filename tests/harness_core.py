@@ -19,7 +19,7 @@ from fencepost._lib import ffi, lib
 from fencepost._pack import Packed, Put, Take, Verdict
 
 __all__ = ["START", "Held", "Put", "Verdict", "core", "define", "ffi", "held", "lib", "message"]
-__all__ += ["ack", "opened", "put", "rows", "settle", "state_of", "stats", "take", "tx"]
+__all__ += ["ack", "keyed", "opened", "put", "rows", "settle", "state_of", "stats", "take", "tx"]
 
 START = 1_800_000_000_000_000
 SECOND = 1_000_000

@@ -20,6 +20,8 @@ def say(value):
     os.write(1, (json.dumps(value) + "\\n").encode())
 """
 
+_started: list[subprocess.Popen[str]] = []
+
 
 def start(program: str, path: Path, *arguments: object) -> subprocess.Popen[str]:
     """Runs `program`; it finds `path`, the words of harness_core, `say` and its arguments."""
@@ -27,9 +29,18 @@ def start(program: str, path: Path, *arguments: object) -> subprocess.Popen[str]
     environment = {**os.environ, "PYTHONPATH": folders}
     command = [sys.executable, "-c", HEAD + program, str(path), *map(str, arguments)]
     pipe = subprocess.PIPE
-    return subprocess.Popen(
+    process = subprocess.Popen(
         command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment
     )
+    _started.append(process)
+    return process
+
+
+def end_all() -> None:
+    """Ends what a test that went wrong has left running."""
+    while _started:
+        with _started.pop() as process:
+            process.kill()
 
 
 def heard(process: subprocess.Popen[str]) -> Any:

@@ -50,6 +50,16 @@ def laned(core: Core) -> int:
     return queue
 
 
+def all_sorts_held(core: Core) -> list[Held]:
+    """Claims of plain, keyed and laned messages of one queue, some lanes with a second behind."""
+    queue = jobs(core)
+    lanes = [None, b"x", b"x", b"y", None, b"y", None]
+    keys = [None, b"k1", b"k2", None, b"k3", None, None]
+    lives = bytes([lib.FP_LIFE_LIVE] * 4 + [lib.FP_LIFE_LASTING] * 3)
+    put(core, queue, *[b"body"] * 7, lanes=lanes, keys=keys, lives=lives)
+    return take(core, queue, 10)
+
+
 def laned_held(core: Core) -> Held:
     return take(core, laned(core))[0]
 

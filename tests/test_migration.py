@@ -21,6 +21,8 @@ from harness_ladder import findings
 from harness_outside import Outside
 from harness_processes import all_of, at_once, start
 
+pytestmark = pytest.mark.usefixtures("no_process_left")
+
 MINE = """
     CREATE TABLE orders (id INTEGER PRIMARY KEY, paid INTEGER);
     INSERT INTO orders VALUES (7, 1);
