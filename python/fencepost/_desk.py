@@ -22,6 +22,7 @@ __all__ = ["Desk"]
 
 VERDICTS_MAX: Final = 10_000  # of one commit, far below what the core takes
 RETAIN_ROWS: Final = 500  # of one slice
+LONG_AGO: Final = 1  # wait until then: the core only looks first, and begins no write for nothing
 PATIENCE: Final = 1.0  # seconds: whoever waits longer for the writer does not see time-outs pass
 
 log: Final = logging.getLogger("fencepost.worker")
@@ -59,6 +60,8 @@ class Desk:
         try:
             if take is not None:
                 settle = _settle(verdicts) if verdicts else None
+                if settle is None:
+                    take.until_us = take.until_us or LONG_AGO
                 answers, claims = self._core.step(settle, take)
             elif verdicts:
                 answers, claims = self._core.settle(None, _settle(verdicts)), None
