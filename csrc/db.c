@@ -147,8 +147,9 @@ static int put_meta(db *d, const store_clock *clock, fp_error *err) {
 }
 
 static int newer(int64_t version, fp_error *err) {
-  return err_set(err, FP_NEWER, "this file has schema version %lld, made by a newer Fencepost; this "
-                                "one knows versions up to %d", (long long)version, SCHEMA_VERSION);
+  return err_set(err, FP_NEWER,
+                 "this file has schema version %lld, made by a newer Fencepost; this one knows "
+                 "versions up to %d", (long long)version, SCHEMA_VERSION);
 }
 
 /* The one thing that every version to come keeps where it is. */

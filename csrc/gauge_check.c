@@ -226,7 +226,8 @@ static int check_in_line(check *c, const message_row *m, const stand *at, fp_err
     return FP_OK;
   }
   q->found[at->turn < 0 ? N_WAITING : at->stage > 0 ? N_LEASED : N_PENDING]++;
-  if (at->turn >= 0 && at->turn != line_turn(m->queue, m->priority)) {
+  bool damaged = m->priority < PRIORITY_MIN || m->priority > PRIORITY_MAX;
+  if (damaged || (at->turn >= 0 && at->turn != line_turn(m->queue, m->priority))) {
     say(c, "Message %lld stands at another turn than its queue's and its priority's.",
         (long long)m->id);
   }

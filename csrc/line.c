@@ -10,6 +10,11 @@ int64_t line_turn(int64_t queue, int64_t priority) {
   return (queue << 8) | (127 - priority);
 }
 
+/* One that cannot be is damage, which the check tells; here it must not lead to another queue. */
+static int64_t in_range(int64_t priority) {
+  return priority < PRIORITY_MIN ? PRIORITY_MIN : priority > PRIORITY_MAX ? PRIORITY_MAX : priority;
+}
+
 int line_facts(txn *t, int64_t id, facts *f, fp_error *err) {
   *f = (facts){0};
   bool failed = false;
@@ -19,7 +24,7 @@ int line_facts(txn *t, int64_t id, facts *f, fp_error *err) {
     f->found = true;
     f->queue = get_i64(&s, "queue");
     f->kind = get_i64(&s, "kind");
-    f->priority = get_i64(&s, "priority");
+    f->priority = in_range(get_i64(&s, "priority"));
     f->enqueued_at = get_i64(&s, "enqueued_at");
     f->due = get_i64(&s, "due");
     f->max_attempts = get_i64(&s, "max_attempts");

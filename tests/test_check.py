@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("fencepost._core_test")
 
 from fencepost._calls import Core
-from harness_core import Verdict, define, lib, put, settle, take
+from harness_core import Verdict, ack, define, lib, message, put, settle, take
 from harness_core import core as opened
 from harness_core import rows as cut
 
@@ -37,6 +37,8 @@ DAMAGES = {
     "DELETE FROM fencepost_message WHERE id = (SELECT max(id) FROM fencepost_outcome)":
         "has an outcome, but is itself missing.",
     "UPDATE fencepost_due SET turn = turn + 1 WHERE id = 2":
+        "Message 2 stands at another turn than its queue's and its priority's.",
+    "PRAGMA ignore_check_constraints = 1; UPDATE fencepost_message SET priority = 400 WHERE id = 2":
         "Message 2 stands at another turn than its queue's and its priority's.",
     "UPDATE fencepost_message SET queue = 77 WHERE id = 2":
         "Message 2 is of queue 77, which does not exist.",
@@ -86,3 +88,21 @@ def test_a_check_ends_where_it_has_said_enough(core: Core, foreign: Callable[[st
     found = findings(core)
     assert len(found) == 201
     assert found[-1] == "There is more than these 200 findings."
+
+
+@pytest.mark.parametrize("priority", [-129, 128, -(2**63), 2**63 - 1])
+def test_a_priority_that_cannot_be_is_damage_and_no_place_in_line(
+    core: Core, foreign: Callable[[str], str], priority: int
+) -> None:
+    """Or the message would be looked for, and put, among those of another queue."""
+    queue = define(core, "q")
+    one, _ = put(core, queue, b"1", b"2", lanes=[b"l", b"l"])
+    foreign(
+        "PRAGMA ignore_check_constraints = 1;"
+        f"UPDATE fencepost_message SET priority = {priority} WHERE id > {one}"
+    )
+    (held,) = take(core, queue)
+    assert ack(core, held) == [lib.FP_DONE]
+    assert message(core, one + 1) is not None
+    assert [claim.body for claim in take(core, queue)] == [b"2"]
+    assert "Message" in findings(core)[0]

@@ -5,7 +5,6 @@ by an operator's purge.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from fencepost._calls import Core, Guest
 from harness_core import (
     SECOND,
     START,
-    Put,
     Verdict,
     ack,
     define,
@@ -31,40 +29,17 @@ from harness_core import (
     tx,
 )
 from harness_core import core as opened
+from harness_ended import BULK, DAY, HOUR, WEEK, again, end
 
 pytestmark = pytest.mark.hostile
 
-HOUR = 3600 * SECOND
-DAY = 24 * HOUR
-WEEK = 7 * DAY
-FOREVER = START + 10_000 * DAY
 RETAIN_LOOKS = 5000  # rows that a slice looks at
-
-BULK = {"profile": lib.FP_PROFILE_QUEUE}
 
 
 @pytest.fixture
 def core(path: Path) -> Iterator[Core]:
     with opened(path) as core:
         yield core
-
-
-def end(core: Core, queue: int, *keys: bytes, verb: int = lib.FP_ACK) -> list[int]:
-    """Puts a message for each key (all lasting), and ends them all in one commit."""
-    ids = put(core, queue, *[b"body"] * len(keys), keys=keys, life=lib.FP_LIFE_LASTING)
-    claims = take(core, queue, len(keys))
-    assert [claim.id for claim in claims] == ids
-    answers = settle(core, *[Verdict(claim.id, claim.token, verb) for claim in claims])
-    assert answers == [lib.FP_DONE] * len(keys)
-    return list(ids)
-
-
-def again(core: Core, queue: int, key: bytes, equal: int = 0) -> tuple[int, bool]:
-    """Puts a message under the key: the owner's id, and whether it is a new one."""
-    equal = equal or lib.FP_EQUAL_RETURN
-    one = Put(queue, [b"body"], keys=[key], life=lib.FP_LIFE_LASTING, equal=equal)
-    ids, created = core.enqueue(None, one)
-    return ids[0], bool(created[0])
 
 
 def retain(core: Core, limit: int = 100) -> int:
@@ -75,19 +50,6 @@ def retain(core: Core, limit: int = 100) -> int:
         assert gone <= limit
         purged += gone
     return purged
-
-
-def purge(
-    core: Core, state: int, *, queue: int = 0, before: int = FOREVER, limit: int = 100
-) -> int:
-    """Slice by slice, until nothing is left; what would go is counted first."""
-    purged = 0
-    while True:
-        counted = core.purge(queue, state, before, limit, apply=False)
-        assert core.purge(queue, state, before, limit, apply=True) == counted
-        if counted == 0:
-            return purged
-        purged += counted
 
 
 # ---- by `keep` -----------------------------------------------------------------------------------
@@ -341,78 +303,3 @@ def test_a_slice_that_failed_is_asked_for_again(core: Core) -> None:
     lib.fp_fault_step(-1, 0)
     assert done[0] == 4
     assert rung > 10
-
-
-# ---- purge ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("verb", "state"),
-    [
-        (lib.FP_ACK, lib.FP_DONE_UNLISTED),
-        (lib.FP_FAIL, lib.FP_STATE_DEAD),
-        (lib.FP_CANCEL, lib.FP_CANCELLED),
-    ],
-)
-def test_a_purge_removes_one_state_and_frees_its_keys(core: Core, verb: int, state: int) -> None:
-    queue = define(core, "q")
-    ids = {v: end(core, queue, b"%d" % v, verb=v) for v in (lib.FP_ACK, lib.FP_FAIL, lib.FP_CANCEL)}
-    assert purge(core, state) == 1
-    for kept, (id_,) in ids.items():
-        assert (message(core, id_) is None) == (kept == verb)
-        assert again(core, queue, b"%d" % kept)[1] == (kept == verb)
-    assert core.check(full=True).blob == b""
-
-
-def test_a_purge_of_the_done_takes_the_unlisted_too(core: Core) -> None:
-    """Slice by slice along the table, past all that stays."""
-    listed = define(core, "listed")
-    bulk = define(core, "bulk", **BULK)
-    for i in range(10):
-        end(core, listed, b"%d" % i, verb=lib.FP_ACK if i % 2 else lib.FP_FAIL)
-        end(core, bulk, b"%d" % i)
-    assert purge(core, lib.FP_DONE_UNLISTED, limit=3) == 15
-    assert (stats(core, listed).done, stats(core, bulk).done, stats(core, listed).dead) == (0, 0, 5)
-
-
-def test_a_purge_of_one_queue_leaves_the_others(core: Core) -> None:
-    one, two = define(core, "one", **BULK), define(core, "two", **BULK)
-    for queue in (one, two):
-        end(core, queue, b"a", b"b")
-    assert purge(core, lib.FP_DONE_UNLISTED, queue=one, limit=1) == 2
-    assert (stats(core, one).done, stats(core, two).done) == (0, 2)
-
-
-@pytest.mark.parametrize("profile", [lib.FP_PROFILE_JOB, lib.FP_PROFILE_QUEUE])
-def test_a_purge_takes_what_ended_before_its_moment(core: Core, profile: int) -> None:
-    """Before it, not at it."""
-    queue = define(core, "q", profile)
-    (before,) = end(core, queue, b"a")
-    core.hand(START + 1)
-    (at,) = end(core, queue, b"b")
-    assert purge(core, lib.FP_DONE_UNLISTED, before=START + 1) == 1
-    assert message(core, before) is None
-    assert message(core, at) is not None
-
-
-def test_a_purge_goes_on_when_more_has_ended_behind_it(core: Core) -> None:
-    """The walk begins anew at its end: what settled late, under an early number, is not missed."""
-    queue = define(core, "q", **BULK)
-    early = put(core, queue, b"1", b"2", keys=[b"a", b"b"], life=1)
-    claims = take(core, queue, 2)
-    end(core, queue, b"c", b"d", b"e")
-    assert core.purge(0, lib.FP_DONE_UNLISTED, FOREVER, 2, apply=True) == 2
-    assert ack(core, *claims) == [lib.FP_DONE] * 2
-    assert purge(core, lib.FP_DONE_UNLISTED, limit=2) == 3
-    assert [message(core, one) for one in early] == [None, None]
-
-
-def test_what_was_replayed_meanwhile_is_not_purged(core: Core) -> None:
-    """A purge and a replay of the same dead letter: exactly one of them has it."""
-    queue = define(core, "q")
-    (dead,) = end(core, queue, b"a", verb=lib.FP_FAIL)
-    found = message(core, dead)
-    assert found is not None
-    assert core.replay(array("q", [dead, found.generation]), 0, 0, apply=True) == [lib.FP_DONE]
-    assert purge(core, lib.FP_STATE_DEAD) == 0
-    assert message(core, dead) is not None
