@@ -81,7 +81,8 @@ class Queue(Generic[T]):
         """
         tx = options.get("tx")
         file = self._file(tx)
-        put = put_entries(file, [entry(file.codec.encode(payload), options)])
+        body = file.codec.encode(payload)
+        put = put_entries(file, [entry(body, options)]) if options else Put(0, [body])
         wait_us = span_us(options.get("wait", 0), "wait")
         return send(file, self._declaration, put, tx=unwrap(file, tx), wait_us=wait_us)[0]
 
