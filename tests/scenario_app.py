@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,7 @@ class Jobs:
     sleep: Job[..., str]
     guarded: Job[[int], int]
     pay: Job[[], int]
+    spin: Job[[], int]
     numbers: Queue[Any]
 
 
@@ -81,6 +83,17 @@ def declare(path: Path, notes_path: Path) -> Jobs:
         ctx.tx.execute("INSERT INTO paid VALUES (?, ?)", (ctx.attempt, ctx.token))
         return ctx.attempt
 
+    @app.job(context=True, timeout=0.2)
+    def spin(ctx: Context) -> int:
+        notes.write("spins", ctx.attempt)
+        if ctx.attempt == 1:
+            sys.setswitchinterval(600)  # no other thread of Python gets a turn
+            end = time.monotonic() + 8
+            while time.monotonic() < end:
+                pass
+            notes.write("spun")
+        return ctx.attempt
+
     numbers = app.queue("numbers", int, max_attempts=3, lease=1.0, backoff=AT_ONCE)
 
     @numbers.handler(batch=100)
@@ -89,7 +102,7 @@ def declare(path: Path, notes_path: Path) -> Jobs:
         if 0 in batch.payloads:
             os._exit(1)
 
-    return Jobs(app, mark, hang_once, deadly, sleep, guarded, pay, numbers)
+    return Jobs(app, mark, hang_once, deadly, sleep, guarded, pay, spin, numbers)
 
 
 def main() -> None:

@@ -89,12 +89,14 @@ def test_what_is_settled_by_name_is_not_settled_again(app: App) -> None:
 
 def test_rows_and_acks_of_a_batch_are_one_commit(app: App) -> None:
     """A batch that raises leaves nothing behind, and comes back one by one."""
-    queue = app.queue("q", int, backoff=AT_ONCE)
+    queue = app.queue("q", int, backoff=AT_ONCE, lease=3600)
     sizes: list[int] = []
 
     @queue.handler(batch=10)
     def take(batch: Batch[int]) -> None:
         sizes.append(len(batch))
+        if len(batch) > 1:
+            batch[1].fail("said before the transaction began")
         batch[0].ack(tx=batch.tx)
         batch.tx.executemany("INSERT INTO seen VALUES (?)", ((n,) for n in batch.payloads))
         if len(batch) > 1:
@@ -103,8 +105,8 @@ def test_rows_and_acks_of_a_batch_are_one_commit(app: App) -> None:
     queue.enqueue_many(range(10))
     with app.worker(threads=1):
         until(lambda: drained(queue))
-    assert seen(app) == list(range(10))
-    assert sizes == [10] + [1] * 10
+    assert seen(app) == [n for n in range(10) if n != 1]
+    assert sizes == [10] + [1] * 9
 
 
 def test_one_bad_message_costs_its_neighbours_one_attempt(app: App) -> None:
@@ -224,6 +226,41 @@ def test_what_was_tried_does_not_join_a_batch_that_lingers(app: App) -> None:
         claim.retry(0)
         until(lambda: drained(queue))
     assert sorted(batches) == [[1], [2]]
+
+
+def test_what_was_settled_by_name_is_no_lost_lease(app: App) -> None:
+    """The keeper cannot renew it any more; the batch is not cancelled by that."""
+    queue = app.queue("q", int, lease=0.3)
+    told: list[bool] = []
+
+    @queue.handler(batch=2)
+    def take(batch: Batch[int]) -> None:
+        batch[0].ack()
+        run: Any = batch._holder
+        until(lambda: run._leases.lost(batch[0]))
+        told.append(batch.cancelled)
+
+    queue.enqueue_many(range(2))
+    with app.worker():
+        until(lambda: drained(queue))
+    assert told == [False]
+
+
+def test_a_lost_lease_costs_the_others_nothing_where_nothing_was_written(app: App) -> None:
+    """The handler has done its work: what can be acked is acked, once."""
+    queue = app.queue("q", int, addressed=True, listed=True)
+    sizes: list[int] = []
+
+    @queue.handler(batch=10)
+    def take(batch: Batch[int]) -> None:
+        sizes.append(len(batch))
+        (message,) = [m for m in app.store.messages("leased") if m.id == batch[0].id]
+        assert app.store.cancel([message]) == 1
+
+    queue.enqueue_many(range(3))
+    with app.worker():
+        until(lambda: drained(queue))
+    assert sizes == [3]
 
 
 def test_a_batch_handler_may_be_a_coroutine(app: App) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +16,13 @@ import fencepost
 from fencepost import (
     App,
     Backoff,
+    Batch,
     Context,
     JobFailed,
     LeaseLost,
+    _loop,
 )
+from fencepost._loop import Loop
 from harness_worker import until
 
 AT_ONCE = Backoff(0, 1, 0, 0)
@@ -56,6 +61,89 @@ def test_nothing_is_claimed_that_cannot_start(app: App) -> None:
         assert (totals["leased"], totals["pending"]) == (2, 3)
         gate.set()
         until(lambda: app.store.stats()["totals"]["done"] == 5)
+
+
+@pytest.fixture
+def turns(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often a loop has turned: what has not happened in thirty of them does not happen."""
+    counted: Counter[str] = Counter()
+    turn = Loop._turn
+
+    def counting(loop: Loop) -> None:
+        turn(loop)
+        counted["turns"] += 1
+
+    monkeypatch.setattr(Loop, "_turn", counting)
+    return counted
+
+
+def test_nothing_is_claimed_beside_a_message_that_may_be_deadly(
+    app: App, turns: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One whose last holder never answered has its first second for itself."""
+    monkeypatch.setattr(_loop, "WARY", 3600.0)
+    queue = app.queue("q", int, lease=0.05)
+    started: list[int] = []
+    gate = threading.Event()
+
+    @queue.handler()
+    def take(batch: Batch[int]) -> None:
+        started.extend(batch.payloads)
+        assert gate.wait(30)
+
+    queue.enqueue(1)
+    assert len(queue.claim()) == 1
+    until(lambda: app.store.stats()["queues"]["q"]["lapsed"])
+    with app.worker():
+        until(lambda: started)
+        queue.enqueue_many(range(2, 6))
+        begun = turns["turns"]
+        until(lambda: turns["turns"] > begun + 30)
+        assert started == [1]
+        gate.set()
+        until(lambda: queue.size() == 0)
+
+
+def test_a_hung_handler_keeps_its_slot_and_nothing_is_claimed_for_it(
+    app: App, turns: Counter[str]
+) -> None:
+    """Nor claimed and given back again and again: the file is left alone."""
+    gate = threading.Event()
+
+    @app.job(timeout=0.05, max_attempts=1)
+    def hang() -> None:
+        assert gate.wait(30)
+
+    @app.job
+    def other() -> int:
+        return 7
+
+    hung = hang.enqueue()
+    with app.worker(threads=1):
+        with pytest.raises(JobFailed):
+            hung.result(30)
+        waiting = other.enqueue()
+        version = app.store._file.core.version()
+        begun = turns["turns"]
+        until(lambda: turns["turns"] > begun + 30)
+        assert app.store._file.core.version() == version
+        assert waiting.status().state == "pending"
+        gate.set()
+        assert waiting.result(30) == 7
+
+
+def test_context_variables_are_a_handlers_own(app: App) -> None:
+    """What one sets, the next one in the same thread does not see."""
+    name: ContextVar[str] = ContextVar("name", default="nobody")
+
+    @app.job
+    def call(own: str) -> str:
+        before = name.get()
+        name.set(own)
+        return before
+
+    with app.worker(threads=1):
+        assert [call.enqueue(own).result(30) for own in ("ann", "bob")] == ["nobody"] * 2
 
 
 def test_coroutines_run_side_by_side(app: App) -> None:

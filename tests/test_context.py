@@ -226,6 +226,44 @@ def test_a_message_can_be_acked_in_a_transaction_of_ones_own(app: App) -> None:
     assert rows(app) == [(2,)]
 
 
+@pytest.mark.usefixtures("table")
+def test_an_ack_of_ones_own_is_no_lost_lease(app: App) -> None:
+    """The keeper cannot renew it any more; the handler may go on in peace."""
+    told: list[bool] = []
+
+    @app.job(context=True)
+    def pay(ctx: Context) -> str:
+        with app.transaction() as tx:
+            ctx.ack("paid", tx=tx)
+        errand: Any = ctx._errand
+        until(lambda: errand._leases.lost(ctx._claim))
+        told.append(ctx.cancelled)
+        return "said already"
+
+    lease(app.store, 0.3)
+    handle = pay.enqueue()
+    with app.worker():
+        until(lambda: told)
+    assert told == [False]
+    assert handle.result(0) == "paid"
+
+
+@pytest.mark.usefixtures("table")
+def test_a_transaction_that_outlives_the_time_out_is_rolled_back(app: App) -> None:
+    """As long as it is open nobody else can say that it is too late: so it is asked before."""
+
+    @app.job(context=True, timeout=0.05, max_attempts=2, backoff=AT_ONCE)
+    def pay(ctx: Context) -> int:
+        ctx.tx.execute("INSERT INTO paid VALUES (?, 1)", (ctx.attempt,))
+        if ctx.attempt == 1:
+            until(lambda: ctx.cancelled)
+        return ctx.attempt
+
+    with app.worker(threads=1):
+        assert pay.enqueue().result(30) == 2
+    assert rows(app) == [(2,)]
+
+
 def test_a_coroutine_has_no_transaction_of_its_own(app: App) -> None:
     """It could await with everybody else locked out."""
 

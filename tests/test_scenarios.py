@@ -12,16 +12,11 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import date, datetime, timedelta, timezone
-from decimal import Decimal
-from enum import Enum
 from pathlib import Path
-from uuid import UUID
 
 import pytest
 
-from fencepost import App, Context, JobFailed
+from fencepost import JobFailed
 from harness_worker import Notes, Process, ask_to_stop, kill, lease, start, until, workers
 from scenario_app import Jobs, declare
 
@@ -107,6 +102,22 @@ def test_a_worker_that_slept_past_its_lease_changes_nothing(
     with jobs.app.transaction() as tx:
         assert [attempt for (attempt,) in tx.execute("SELECT attempt FROM paid")] == [2]
     assert handle.result(0) == 2
+
+
+def test_a_process_that_hangs_as_a_whole_loses_its_message_at_the_time_out(
+    jobs: Jobs, path: Path, notes: Notes
+) -> None:
+    """
+    Its handler never lets go of the interpreter, so nobody in it can say anything: the keeper stops
+    renewing, and another worker has the message before the first one has noticed.
+    """
+    lease(jobs.app.store, 0.5)
+    handle = jobs.spin.enqueue()
+    with workers(path, 1, str(notes.path)):
+        until(lambda: notes.count("spins", 1))
+        with workers(path, 1, str(notes.path)):
+            assert handle.result(60) == 2
+            assert notes.count("spun") == 0
 
 
 # ---- H3: several processes, ten thousand jobs ----------------------------------------------------
@@ -303,81 +314,3 @@ def test_h9_please_stop(jobs: Jobs, path: Path, notes: Notes) -> None:
     assert looking.result(0) == "slept 1.5"
     assert (deaf.status().state, deaf.status().attempt) == ("pending", 0)
     assert (late.status().state, late.status().attempt) == ("pending", 0)
-
-
-# ---- H15: a payload from another version ---------------------------------------------------------
-
-
-class Colour(Enum):
-    RED = "red"
-
-
-@dataclass
-class Order:
-    at: datetime
-    day: date
-    uuid: UUID
-    price: Decimal
-    raw: bytes
-    colour: Colour
-
-
-def test_h15_a_payload_from_another_version(path: Path) -> None:
-    """
-    An unknown name is put off and dead in the end, undecodable bytes and a newer payload are dead
-    letters at once, one by one, with raw bytes and a reason; the attempts of others are untouched;
-    typed values come back equal, and nothing is ever unpickled.
-    """
-    zone = timezone(timedelta(hours=-3, minutes=-30))
-    order = Order(
-        at=datetime(2026, 3, 1, 12, 30, 15, 123456, zone),
-        day=date(2024, 2, 29),
-        uuid=UUID(int=7),
-        price=Decimal("10.10"),
-        raw=b"\0\xff",
-        colour=Colour.RED,
-    )
-    newer, app = App(path), App(path)
-
-    @newer.job
-    def tomorrow(n: int) -> None: ...
-
-    @newer.job(name="ship")
-    def newer_ship(order: Order, express: bool) -> Order:
-        return order
-
-    @newer.job(name="count")
-    def newer_count(n: str) -> None: ...
-
-    @app.job(context=True)
-    def ship(ctx: Context, order: Order) -> Order:
-        assert ctx.attempt == 1
-        return order
-
-    @app.job
-    def count(n: int) -> int:
-        return n
-
-    unknown = tomorrow.enqueue(1)
-    lease(newer.store, 30, "default", max_age_us=30_000_000)  # shorter than it is put off for
-    aged = tomorrow.enqueue(2)
-    too_new, wrong = newer_ship.enqueue(order, True), newer_count.enqueue("x")
-    pickled = app.store.queue("plain")
-    pickled.enqueue("gASVCgAAAAAAAACMAm9zlIwGc3lzdGVtlJOULg==")
-    sound = ship.enqueue(order)
-    with app.worker():
-        assert sound.result(60) == order
-        for dead in (too_new, wrong, unknown, aged):
-            until(lambda dead=dead: dead.status().state == "dead")  # type: ignore[misc]
-    kinds = {m.id: m.failure.kind for m in app.store.messages("dead") if m.failure}
-    assert kinds == {
-        too_new.id: "undecodable",
-        wrong.id: "undecodable",
-        unknown.id: "too_old",
-        aged.id: "too_old",
-    }
-    assert app.store.content(wrong.id).body == b'{"n":"x"}'
-    assert b'"express":true' in app.store.content(too_new.id).body
-    assert pickled.size() == 1
-    for one in (newer, app):
-        one.store.close()

@@ -21,6 +21,7 @@ from fencepost import (
     PermanentError,
     RetryLater,
 )
+from fencepost._verdicts import backoff_us
 from harness_worker import until
 
 AT_ONCE = Backoff(0, 1, 0, 0)
@@ -249,6 +250,15 @@ def test_a_failure_says_at_most_so_much_and_the_log_says_nothing_of_it(
     assert "raised ValueError" in caplog.text
     assert "test_worker.py" in caplog.text
     assert "éé" not in caplog.text
+
+
+def test_a_back_off_grows_to_its_cap_and_no_further() -> None:
+    """Also where the power is beyond what a float can say; jitter goes to both sides."""
+    steady = Backoff(5, 2, 300, 0)
+    assert [backoff_us(steady, n) for n in (1, 2, 3)] == [5_000_000, 10_000_000, 20_000_000]
+    assert backoff_us(Backoff(5.0, 2.0, 300.0, 0.0), 1_000_000) == 300_000_000
+    spread = [backoff_us(Backoff(10, 1, 300, 0.2), 1) for _ in range(200)]
+    assert 8_000_000 <= min(spread) < 10_000_000 < max(spread) <= 12_000_000
 
 
 def test_an_unknown_name_is_put_off_without_using_an_attempt(app: App, path: Path) -> None:

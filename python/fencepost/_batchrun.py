@@ -12,7 +12,7 @@ from fencepost._pack import Verdict
 from fencepost._runs import LOST, Host, Run, log_raised
 from fencepost._verdicts import QUEUES_OWN, acked, failed, raised, released, retry, text_of
 from fencepost.claims import Batch, Claim
-from fencepost.errors import InvalidArgument, LeaseLost, PayloadError, PermanentError
+from fencepost.errors import InvalidArgument, PayloadError, PermanentError
 from fencepost.queues import Queue
 from fencepost.transactions import Transaction
 
@@ -90,9 +90,6 @@ class BatchRun(Run):
     def _returned(self, batch: Batch[Any]) -> None:
         _points.at("handled", self.name)
         verdicts = [acked(claim._key) for claim in batch if not claim._settled]
-        refused = self._refused()
-        if refused is not None:
-            raise LeaseLost(refused)
         if self._tx is None:
             self.verdicts += verdicts
             return

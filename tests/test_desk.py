@@ -1,0 +1,89 @@
+"""What the worker's loop says to the core, when one of many things cannot be said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fencepost
+from fencepost import App
+from fencepost._desk import Desk
+from fencepost._file import File
+from fencepost._pack import Take, Verdict
+from fencepost._verdicts import acked
+from harness_worker import lease
+
+
+@pytest.fixture
+def app(path: Path) -> Iterator[App]:
+    app = App(path)
+    yield app
+    app.store.close()
+
+
+def test_a_verdict_that_is_refused_fails_only_its_own_message(app: App) -> None:
+    """A result that is too long, for example: that one is a dead letter, the others are settled."""
+    queue = app.store.queue("q", addressed=True, listed=True, keep=3600)
+    queue.enqueue_many(range(3))
+    first, second, third = queue.claim(3)
+    desk = Desk(app.store._file, {})
+    desk.add("q", [acked(first._key), Verdict(*second._key, 99), acked(third._key, b"7")])
+    assert desk.exchange(None) == []
+    assert not desk
+    assert {message.id for message in app.store.messages("done")} == {first.id, third.id}
+    (dead,) = app.store.messages("dead")
+    assert dead.id == second.id
+    assert dead.failure is not None
+    assert dead.failure.kind == "unencodable"
+
+
+def test_verdicts_wait_while_the_store_is_busy(app: App, path: Path) -> None:
+    """Nothing is dropped: they are said when the writer is free again."""
+    queue = app.store.queue("q")
+    queue.enqueue(1)
+    (claim,) = queue.claim()
+    desk = Desk(app.store._file, {})
+    desk._core.patience = 0.0
+    desk.add("q", [acked(claim._key)])
+    with fencepost.open(path) as other, other.transaction(), pytest.raises(fencepost.Busy):
+        desk.exchange(None)
+    assert desk
+    desk.exchange(None)
+    assert queue.size() == 0
+
+
+def test_what_was_claimed_is_given_back_when_its_name_cannot_be_read(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The look at the names fails once: the message runs all the same, in its first attempt."""
+    failures = [fencepost.StorageError("disk I/O error")]
+    kinds = File.kinds
+
+    def failing(file: File) -> Any:
+        if failures:
+            raise failures.pop()
+        return kinds(file)
+
+    @app.job(context=True)
+    def work(ctx: fencepost.Context) -> int:
+        return ctx.attempt
+
+    lease(app.store, 3600)
+    handle = work.enqueue()
+    monkeypatch.setattr(File, "kinds", failing)
+    with app.worker(threads=1):
+        assert handle.result(30) == 1
+    assert failures == []
+
+
+def test_a_look_for_nothing_takes_no_turn(app: App, path: Path) -> None:
+    """Nothing is due: the core sees it on the reader, also while somebody else is writing."""
+    app.store.queue("q").enqueue(1, delay=60)
+    number = app.store._file.find("q")
+    desk = Desk(app.store._file, {})
+    desk._core.patience = 0.0
+    with fencepost.open(path) as other, other.transaction():
+        assert desk.exchange(Take([number], 1)) == []
