@@ -150,13 +150,16 @@ int lane_widen(txn *t, const policy *p, fp_error *err) {
   int code = FP_OK;
   for (;;) {
     lane l = {0};
+    bool damaged = false; /* a name that is no text of ours would come up again and again */
     stmt s = stmt_use(&t->d->sql, SQL_LANE_NEXT);
     put_i64(&s, "queue", p->queue);
     put_text(&s, "name", name);
     if (stmt_row(&s)) {
       span next = get_text(&s, "name");
-      l.found = next.bytes <= LANE_BYTES_MAX;
-      if (l.found) memcpy(last, next.at, (size_t)next.bytes);
+      l.found = true;
+      damaged = next.bytes > LANE_BYTES_MAX ||
+                (next.bytes == name.bytes && memcmp(next.at, name.at, (size_t)next.bytes) == 0);
+      if (!damaged) memcpy(last, next.at, (size_t)next.bytes);
       name = (span){last, next.bytes};
       l.number = get_i64(&s, "number");
       l.out = get_i64(&s, "out");
@@ -164,6 +167,9 @@ int lane_widen(txn *t, const policy *p, fp_error *err) {
       l.parked_by = get_i64(&s, "parked_by");
     }
     code = stmt_end(&s, err);
+    if (code == FP_OK && damaged) {
+      code = err_set(err, FP_STORAGE, "the name of lane %lld is damaged", (long long)l.number);
+    }
     if (code != FP_OK || !l.found) return code;
     lane before = l;
     code = refill(t, p, name, &before, &l, err);

@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("fencepost._core_test")
 
+from fencepost import StorageError
 from fencepost._calls import Core
 from harness_core import Verdict, ack, define, lib, message, put, settle, take
 from harness_core import core as opened
@@ -106,3 +107,15 @@ def test_a_priority_that_cannot_be_is_damage_and_no_place_in_line(
     assert message(core, one + 1) is not None
     assert [claim.body for claim in take(core, queue)] == [b"2"]
     assert "Message" in findings(core)[0]
+
+
+@pytest.mark.parametrize("name", ["x'0001'", "x''", "'" + "l" * 300 + "'"])
+def test_a_lane_whose_name_is_damaged_ends_the_widening(
+    core: Core, foreign: Callable[[str], str], name: str
+) -> None:
+    """A BLOB sorts behind every text, and would come up for ever."""
+    queue = define(core, "q")
+    put(core, queue, b"1", b"2", lanes=[b"l", b"l"])
+    foreign(f"UPDATE fencepost_lane SET name = {name}")
+    with pytest.raises(StorageError, match="name of lane 3 is damaged"):
+        define(core, "q", lane_width=2)
