@@ -105,7 +105,7 @@ def test_nothing_is_claimed_beside_a_message_that_may_be_deadly(
 
 
 def test_a_hung_handler_keeps_its_slot_and_nothing_is_claimed_for_it(
-    app: App, turns: Counter[str]
+    app: App, turns: Counter[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Nor claimed and given back again and again: the file is left alone."""
     gate = threading.Event()
@@ -128,6 +128,7 @@ def test_a_hung_handler_keeps_its_slot_and_nothing_is_claimed_for_it(
         until(lambda: turns["turns"] > begun + 30)
         assert app.store._file.core.version() == version
         assert waiting.status().state == "pending"
+        assert "again in" not in caplog.text
         gate.set()
         assert waiting.result(30) == 7
 
