@@ -68,7 +68,7 @@ static int take_turn(fp_store *store, const char *what, bool first, fp_error *er
     store->writing = true;
     store->writer_thread = pthread_self();
     store->writer_since_us = now;
-    (void)snprintf(store->writer_what, sizeof store->writer_what, "%s", what);
+    store->writer_what = what;
   } else {
     code = err_set(err, FP_AGAIN, "the store is busy: %s has had its turn for %lld ms",
                    store->writing ? store->writer_what : "another call",
@@ -197,9 +197,7 @@ int group_look(fp_store *store, fp_tx *tx, request run, void *argument, fp_error
     code = run(&t, argument, err);
     bool fresh = code == FP_OK;
     db *d = &store->reader;
-    if (!sqlite3_get_autocommit(d->handle)) {
-      (void)sqlite3_exec(d->handle, "COMMIT", NULL, NULL, NULL);
-    }
+    txn_looked(&t);
     if (!fresh) db_forget(d);
   }
   group_give_reader(store);

@@ -21,7 +21,7 @@ struct fp_store {
   bool writing;        /* somebody has the turn */
   pthread_t writer_thread;
   int64_t writer_since_us;
-  char writer_what[32];
+  const char *writer_what; /* in words that stay */
   waiter *waiters;     /* for the turn, in line */
   int64_t vain_since_us, vain_until_us; /* a turn is wanted, and did not come; 0: it came */
   bool reading;        /* somebody has the reader */

@@ -43,6 +43,16 @@ int txn_look(txn *t, db *d, store_clock *clock, fp_error *err) {
   return code;
 }
 
+void txn_looked(txn *t) {
+  /* Straight to SQLite, as in txn_rollback; prepared, because a look is short. */
+  stmt s = stmt_use(&t->d->sql, SQL_COMMIT);
+  (void)sqlite3_step(s.handle);
+  (void)sqlite3_reset(s.handle);
+  if (!sqlite3_get_autocommit(t->d->handle)) {
+    (void)sqlite3_exec(t->d->handle, "ROLLBACK", NULL, NULL, NULL);
+  }
+}
+
 int64_t txn_draw(txn *t, int64_t n) {
   assert(n >= 0 && t->d->head.last <= COUNTER_MAX - n);
   int64_t first = t->d->head.last + 1;

@@ -36,6 +36,7 @@ typedef struct txn {
 int txn_begin(txn *t, db *d, store_clock *clock, places *at, int64_t wanted_us, fp_error *err);
 /* BEGIN, for a reader: one snapshot. */
 int txn_look(txn *t, db *d, store_clock *clock, fp_error *err);
+void txn_looked(txn *t); /* its end */
 /* The next `n` numbers of the file's counter; answers the first. */
 int64_t txn_draw(txn *t, int64_t n);
 void txn_count(txn *t, int64_t queue, int state, int64_t by);
