@@ -1,4 +1,5 @@
 #define _GNU_SOURCE /* clocks and monotonic conditions under -std=c11 */
+#define _FILE_OFFSET_BITS 64 /* SQLite's struct stat is ours */
 #include "sys.h"
 
 #include <errno.h>
@@ -7,6 +8,7 @@
 #include <stdio.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #ifdef __APPLE__
@@ -18,7 +20,25 @@ static _Atomic int64_t generation;
 static pthread_once_t watching = PTHREAD_ONCE_INIT;
 
 static void raise_generation(void) { atomic_fetch_add(&generation, 1); }
-static void watch(void) { (void)pthread_atfork(NULL, NULL, raise_generation); }
+
+/* SQLite keeps a list of the files a process has open, with the locks that are held on each. A fork
+** copies the list, but not the locks: a child that found its file there would take none, and its
+** parent, once it is through, would delete the WAL under it. So it is told of another device. */
+static int as_here(int rc, struct stat *of) {
+  of->st_dev ^= (dev_t)((uint64_t)sys_generation() << 20);
+  return rc;
+}
+
+static int stat_here(const char *path, struct stat *of) { return as_here(stat(path, of), of); }
+static int fstat_here(int fd, struct stat *of) { return as_here(fstat(fd, of), of); }
+
+static void watch(void) {
+  sqlite3_vfs *files = sqlite3_vfs_find(NULL);
+  (void)pthread_atfork(NULL, NULL, raise_generation);
+  if (files == NULL || files->iVersion < 3) return;
+  (void)files->xSetSystemCall(files, "stat", (sqlite3_syscall_ptr)stat_here);
+  (void)files->xSetSystemCall(files, "fstat", (sqlite3_syscall_ptr)fstat_here);
+}
 
 void sys_watch_forks(void) { (void)pthread_once(&watching, watch); }
 int64_t sys_generation(void) { return atomic_load(&generation); }
