@@ -201,8 +201,7 @@ def test_h8_one_at_a_time_though_the_holder_is_killed(path: Path) -> None:
     tokens = {id_: [token for word, one, token in said if one == id_] for id_ in ids}
     for before, after in pairwise(ids):
         assert max(tokens[before]) < min(tokens[after])
-    taken_again = [id_ for id_ in ids if len(set(tokens[id_])) > 1]
-    assert len(taken_again) == 2
+    assert sum(map(len, tokens.values())) == len(ids) + 2  # what the killed had was claimed again
 
 
 # ---- H10 -----------------------------------------------------------------------------------------
