@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fencepost import App, Backoff, Batch, Context
-from harness_ladder import Arm, disarm, memory, steps
+from harness_ladder import FOR_EVER, Arm, disarm, memory, steps
 from harness_worker import until
 
 pytestmark = pytest.mark.hostile
@@ -104,3 +104,25 @@ def test_a_batch_whose_commit_fails_is_tried_again_one_by_one(app: App) -> None:
         until(lambda: queue.size() == 0)
     with app.transaction() as tx:
         assert [n for (n,) in tx.execute("SELECT n FROM seen ORDER BY n")] == list(range(20))
+
+
+def test_a_worker_stops_although_its_disk_is_gone(
+    app: App, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It tries a few times, without haste, and leaves what it cannot settle to its lease."""
+    running, gate = threading.Event(), threading.Event()
+
+    @app.job
+    def work() -> None:
+        running.set()
+        assert gate.wait(30)
+
+    handle = work.enqueue()
+    with app.worker(threads=1) as worker:
+        assert running.wait(30)
+        steps(FOR_EVER)(0)
+        gate.set()
+        worker.stop(grace=1)
+        disarm()
+    assert handle.status().state == "leased"
+    assert 0 < caplog.text.count("again in") < 50

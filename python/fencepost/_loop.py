@@ -145,18 +145,18 @@ class Loop:
                 self._pause,
                 exc_info=not isinstance(error, Error),
             )
-            self._stopping.wait(self._pause)
+            with self._crew.changed:
+                self._crew.changed.wait(self._pause)
 
     def _turn(self) -> None:
         moved = self._collect()
         self._watch()
         self._retain()
-        if not self._crew.wary:
-            for group in self._groups:
-                take = group.reserve()
-                if take is not None:
-                    moved |= self._claim(group, take)
-                    group.ripen()
+        for group in self._groups:
+            take = None if self._crew.wary else group.reserve()
+            if take is not None:
+                moved |= self._claim(group, take)
+                group.ripen()
         if self._desk:
             self._desk.exchange(None)
             moved = True
