@@ -1,4 +1,4 @@
-# Everything a developer runs. `make help` lists it; .ci/run is what a submission must pass.
+# Everything a developer runs. `make help` lists it; .ci/run is what a change must pass.
 
 PYTHON ?= $(if $(wildcard .venv/bin/python),.venv/bin/python,python3)
 PYTEST ?= $(PYTHON) -m pytest
