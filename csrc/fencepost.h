@@ -274,8 +274,8 @@ int fp_check(fp_store *store, int32_t full, fp_rows *rows, fp_error *err);
 
 /* ---- waiting ---- */
 int fp_version(fp_store *store, int64_t *version, fp_error *err);
-/* Until the file's version is not *version any more, or store time reaches until_us, or the store
-** is closed; one slice at the most. *version is brought up to date. */
+/* Until the file's version is not *version any more, or store time reaches until_us; one slice at
+** the most. *version is brought up to date. FP_CLOSED, also while it waits. */
 int fp_wait(fp_store *store, int64_t *version, int64_t until_us, fp_error *err);
 
 /* ---- transactions and the caller's own SQL ---- */

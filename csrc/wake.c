@@ -37,20 +37,21 @@ static int look(fp_store *store, int64_t *version, int64_t until_us, bool *moved
   return code;
 }
 
-static bool is_closing(fp_store *store) {
+static int check_open(fp_store *store, fp_error *err) {
   sys_lock(&store->gate);
   bool closing = store->closing;
   sys_unlock(&store->gate);
-  return closing;
+  return closing ? err_set(err, FP_CLOSED, "the store was closed") : FP_OK;
 }
 
 int wake_wait(fp_store *store, int64_t *version, int64_t until_us, fp_error *err) {
   int64_t end = sys_awake_us() + WAIT_SLICE_MS * INT64_C(1000);
   int code = group_look(store, NULL, read_head, NULL, err);
-  while (code == FP_OK && !is_closing(store)) {
+  while (code == FP_OK) {
     bool moved;
     int64_t left_us, slice_us = end - sys_awake_us(), nap_us = WAIT_LOOK_MS * INT64_C(1000);
-    code = look(store, version, until_us, &moved, &left_us, err);
+    code = check_open(store, err);
+    if (code == FP_OK) code = look(store, version, until_us, &moved, &left_us, err);
     if (code != FP_OK || moved || left_us <= 0 || slice_us <= 0) break;
     if (left_us < nap_us) nap_us = left_us;
     if (slice_us < nap_us) nap_us = slice_us;

@@ -8,8 +8,8 @@
 #include "store.h"
 
 int wake_version(fp_store *store, int64_t *version, fp_error *err);
-/* Until the version is another than *version, store time reaches until_us, the store closes, or
-** one slice has passed. *version is brought up to date. */
+/* Until the version is another than *version, store time reaches until_us, or one slice has passed.
+** *version is brought up to date. FP_CLOSED: the store was closed meanwhile. */
 int wake_wait(fp_store *store, int64_t *version, int64_t until_us, fp_error *err);
 
 #endif

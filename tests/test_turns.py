@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fencepost._calls import Core
-from fencepost.errors import Busy
+from fencepost.errors import Busy, Closed
 from harness_core import START, define, lib, put, stats, take
 from harness_core import core as opening
 from harness_outside import Outside
@@ -110,6 +110,29 @@ def test_who_gave_up_holds_nobody_up(path: Path) -> None:
         begun.end(commit=False)
         put(core, queue)
         assert stats(core, queue).pending == 1
+
+
+# ---- the end -------------------------------------------------------------------------------------
+
+
+def test_closing_ends_a_wait_at_once(path: Path) -> None:
+    """Who waits learns it, and does not go on looking as fast as it can until its slice is over."""
+    with opening(path) as core:
+        queue = define(core, "q")
+        told: list[bool] = []
+        before = lib.fp_steps()
+
+        def wait() -> None:
+            with pytest.raises(Closed):
+                take(core, queue, until_us=START + HOUR)
+            told.append(True)
+
+        with aside(wait):
+            until(lambda: lib.fp_steps() > before + 20)
+            begun = lib.fp_steps()
+            core.close()
+        assert told == [True]
+        assert lib.fp_steps() - begun < 50
 
 
 # ---- a wait that was starved ---------------------------------------------------------------------
