@@ -25,7 +25,6 @@ from harness_core import (
     message,
     put,
     settle,
-    state_of,
     take,
 )
 from harness_core import core as opened
@@ -156,6 +155,18 @@ def test_a_stale_claim_of_another_handle_opens_nothing(core: Core, path: Path) -
         assert settle(core, said(held, lib.FP_RENEW)) == [lib.FP_LOST]
         assert ack(core, held) == [lib.FP_LOST]
         assert ack(other, newer) == [lib.FP_DONE]
+
+
+def test_a_place_is_no_proof(core: Core, path: Path) -> None:
+    """The message stands where this handle left it, but put there by another, who gave it back."""
+    held = one(core, define(core, "q"))
+    with opened(path) as other:
+        there = held.lease_end - START
+        assert settle(other, said(held, lib.FP_RETRY, there)) == [lib.FP_DONE]
+        for verb in VERBS.values():
+            assert settle(core, said(held, verb)) == [lib.FP_LOST]
+    core.hand(held.lease_end)
+    assert take(core, held.queue)[0].id == held.id
 
 
 # ---- repeated, late, elsewhere -------------------------------------------------------------------
@@ -345,48 +356,3 @@ def test_a_claim_and_a_settlement_are_one_commit(core: Core, path: Path, outside
     assert outside.dump(path) == before
     answers, found = core.step([said(held, lib.FP_ACK)], Take([queue], 1))
     assert (answers, found.rows) == ([lib.FP_DONE], 1)
-
-
-def test_attempts_are_counted_at_the_claim(core: Core) -> None:
-    """A message that kills each of its workers is dead when its attempts are used up."""
-    queue = define(core, "q", max_attempts=3)
-    (deadly,) = put(core, queue, b"deadly")
-    for attempt in (1, 2, 3):
-        (held,) = take(core, queue)
-        assert (held.attempt, held.lapsed) == (attempt, int(attempt > 1))
-        core.hand(held.lease_end)
-    assert take(core, queue) == []
-    found = message(core, deadly)
-    assert found is not None
-    assert (found.state, found.failure_kind) == (lib.FP_STATE_DEAD, b"worker_lost")
-    assert (found.attempt, found.generation) == (3, 1)
-
-
-@pytest.mark.parametrize("alone", [lib.FP_ALONE_LAPSED, lib.FP_ALONE_TRIED])
-def test_what_may_be_deadly_is_handed_out_alone(core: Core, alone: int) -> None:
-    queue = define(core, "q")
-    put(core, queue, b"first", b"tried", b"healthy")
-    held = take(core, queue, 2, lease_us=10)
-    settle(core, said(held[0], lib.FP_RETRY, 5))
-    core.hand(START + 10)
-    sizes = []
-    while batch := take(core, queue, 10, alone=alone):
-        sizes.append([claim.body for claim in batch])
-    retried_with_others = [[b"healthy", b"first"], [b"tried"]]
-    each_alone = [[b"healthy"], [b"first"], [b"tried"]]
-    assert sizes == (retried_with_others if alone == lib.FP_ALONE_LAPSED else each_alone)
-
-
-def test_nothing_is_lost_between_two_states(core: Core, path: Path, outside: Outside) -> None:
-    """Whatever is said of it, a message is in the line or has ended, never both, never neither."""
-    queue = define(core, "q")
-    for verb in VERBS.values():
-        held = one(core, queue)
-        settle(core, said(held, verb))
-        assert state_of(core, held.id) is not None
-    counts = outside.rows(
-        path,
-        "SELECT (SELECT count(*) FROM fencepost_message),"
-        " (SELECT count(*) FROM fencepost_due) + (SELECT count(*) FROM fencepost_outcome)",
-    )
-    assert counts == [[len(VERBS), len(VERBS)]]
