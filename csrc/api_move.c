@@ -262,9 +262,14 @@ int fp_tx_begin(fp_store *store, fp_tx **tx, fp_error *err) {
 
 int fp_tx_end(fp_tx *tx, int32_t commit, fp_error *err) {
   fp_store *store = tx->store;
-  int code = group_enter(store, tx, err);
+  bool own;
+  int code = group_enter_last(tx, &own, err);
   if (code != FP_OK) return code;
-  code = group_end(tx, commit != 0, err);
+  code = group_end(tx, commit && own, err);
   group_leave(store);
+  if (code == FP_OK && commit && !own) {
+    code = err_set(err, FP_INVALID, "the transaction belongs to another thread: it was rolled "
+                                    "back");
+  }
   return code;
 }

@@ -280,7 +280,9 @@ int fp_wait(fp_store *store, int64_t *version, int64_t until_us, fp_error *err);
 
 /* ---- transactions and the caller's own SQL ---- */
 int fp_tx_begin(fp_store *store, fp_tx **tx, fp_error *err);
-int fp_tx_end(fp_tx *tx, int32_t commit, fp_error *err); /* frees tx, whatever it answers */
+/* Frees tx, whatever it answers. Another thread than its own can only roll it back (asked to commit
+** it does so, and answers FP_INVALID), and not while its own is using it: then it is not freed. */
+int fp_tx_end(fp_tx *tx, int32_t commit, fp_error *err);
 /* Packed values, for parameters and rows alike: one tag byte, then
 **   'n' nothing · 'i' int64 · 'f' double · 't' int64 length, UTF-8 · 'b' int64 length, bytes
 ** numbers in the machine's own order. FP_CONSTRAINT, FP_INVALID (not allowed here). */

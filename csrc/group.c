@@ -6,28 +6,55 @@
 #include "fault.h"
 #include "guest.h"
 
+static int check_generation(const fp_store *store, fp_error *err) {
+  if (store->generation == sys_generation()) return FP_OK;
+  return err_set(err, FP_FORKED, "this handle was opened before a fork: a child process has to "
+                                 "open the file itself");
+}
+
 int group_enter(fp_store *store, fp_tx *tx, fp_error *err) {
   err_clear(err);
-  if (store->generation != sys_generation()) {
-    return err_set(err, FP_FORKED, "this handle was opened before a fork: a child process has to "
-                                   "open the file itself");
-  }
-  if (tx != NULL && (tx->store != store || !pthread_equal(tx->owner, pthread_self()))) {
-    return err_set(err, FP_INVALID, tx->store != store
-                                        ? "the transaction belongs to another store"
-                                        : "the transaction belongs to another thread");
+  int code = check_generation(store, err);
+  if (code != FP_OK) return code;
+  if (tx != NULL && tx->store != store) {
+    return err_set(err, FP_INVALID, "the transaction belongs to another store");
   }
   sys_lock(&store->gate);
-  bool open = !store->closed && (!store->closing || tx != NULL);
-  if (open) store->users++;
+  if (tx != NULL && !pthread_equal(tx->owner, pthread_self())) {
+    code = err_set(err, FP_INVALID, "the transaction belongs to another thread");
+  } else if (store->closed || (store->closing && tx == NULL)) {
+    code = err_set(err, FP_CLOSED, "the store is closed");
+  } else {
+    store->users++;
+    if (tx != NULL) tx->busy = true;
+  }
   sys_unlock(&store->gate);
-  return open ? FP_OK : err_set(err, FP_CLOSED, "the store is closed");
+  return code;
+}
+
+int group_enter_last(fp_tx *tx, bool *own, fp_error *err) {
+  fp_store *store = tx->store;
+  err_clear(err);
+  int code = check_generation(store, err);
+  if (code != FP_OK) return code;
+  sys_lock(&store->gate);
+  *own = pthread_equal(tx->owner, pthread_self());
+  if (!*own && tx->busy) {
+    code = err_set(err, FP_INVALID, "the transaction belongs to another thread, which is using it");
+  } else {
+    tx->owner = pthread_self();
+  }
+  sys_unlock(&store->gate);
+  return code == FP_OK ? group_enter(store, tx, err) : code;
 }
 
 void group_leave(fp_store *store) {
   sys_lock(&store->gate);
   assert(store->users > 0);
   store->users--;
+  if (store->open != NULL && pthread_equal(store->open->owner, pthread_self())) {
+    store->open->busy = false;
+  }
   if (store->closing) sys_wake_all(&store->gate);
   sys_unlock(&store->gate);
 }

@@ -13,6 +13,8 @@ typedef int (*request)(txn *t, void *argument, fp_error *err);
 
 /* Counts the caller in. FP_FORKED, FP_CLOSED. With an open transaction, it must be its thread's. */
 int group_enter(fp_store *store, fp_tx *tx, fp_error *err);
+/* The same, to end a transaction. *own false: its own thread is through with it, or gone. */
+int group_enter_last(fp_tx *tx, bool *own, fp_error *err);
 void group_leave(fp_store *store);
 
 /* Runs the request in the caller's transaction, or in one of its own. `what` names it to others. */

@@ -44,6 +44,7 @@ struct fp_tx {
   fp_store *store;
   txn txn;
   pthread_t owner;
+  bool busy;           /* its owner is in a call; guarded by the gate */
   bool dead;           /* rolled back by a failure: only fp_tx_end is left */
   fp_guest *guests;    /* prepared in it, closed with it by guest_close_all */
   int64_t rowid;       /* what last_insert_rowid() says to the caller's own SQL */

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -9,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fencepost._calls import Core, Guest, OpenTx
+from fencepost._calls import Core, Guest, OpenTx, checked
 from fencepost.errors import InvalidArgument, StorageError
 from harness_core import core as opened
 from harness_core import define, lib, put, stats, tx
@@ -72,3 +74,30 @@ def test_what_was_written_without_an_answer_is_not_committed(
             run(begun, "DELETE FROM t")
         rung += 1
     assert rung > 20
+
+
+LONG = "WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 3000000)"
+
+
+def test_a_transaction_in_use_is_not_ended_under_its_thread(core: Core) -> None:
+    """Not by another thread; once its own is through with it, it may be rolled back by any."""
+    begun: list[OpenTx] = []
+    define(core, "q")  # so that the head is known, and BEGIN is one step
+    steps = lib.fp_steps()
+
+    def use() -> None:
+        begun.append(core.begin(30))
+        run(begun[0], "CREATE TABLE t (a)")
+        run(begun[0], f"{LONG} SELECT count(*) FROM c")
+
+    thread = threading.Thread(target=use)
+    thread.start()
+    while lib.fp_steps() < steps + 5:  # BEGIN; each statement is prepared, and run
+        time.sleep(0.001)
+    place = begun[0].place[0]
+    with pytest.raises(InvalidArgument, match="another thread, which is using it"):
+        checked(lib.fp_tx_end, place, False)
+    thread.join()
+    begun[0].end(commit=False)
+    with tx(core) as other, pytest.raises(StorageError, match="no such table"):
+        run(other, "SELECT * FROM t")

@@ -143,6 +143,36 @@ def test_an_abandoned_transaction_is_rolled_back(store: Store) -> None:
     assert notes(store) == []
 
 
+def test_it_is_rolled_back_also_where_another_thread_finds_it(store: Store) -> None:
+    """Its own thread is gone, and the collector runs in whichever thread it likes."""
+    left: list[Transaction] = []
+
+    def begin() -> None:
+        left.append(Transaction(store._file, 0))
+        left[0].execute("INSERT INTO orders (note) VALUES ('a')")
+
+    thread = threading.Thread(target=begin)
+    thread.start()
+    thread.join()
+    left.clear()
+    gc.collect()
+    assert notes(store) == []
+
+
+def test_a_block_that_ends_in_another_thread_is_rolled_back(store: Store) -> None:
+    """A generator may be ended anywhere: it is told, and nobody waits for it for ever."""
+    block = store.transaction()
+    tx: list[Transaction] = []
+    thread = threading.Thread(target=lambda: tx.append(block.__enter__()))
+    thread.start()
+    thread.join()
+    with pytest.raises(InvalidArgument, match="another thread: it was rolled back"):
+        block.__exit__(None, None, None)
+    store.queue("q").enqueue(1)
+    with pytest.raises(InvalidArgument, match="the transaction is over"):
+        tx[0].execute("SELECT 1")
+
+
 # ---- waiting in line -----------------------------------------------------------------------------
 
 
