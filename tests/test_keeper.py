@@ -7,6 +7,7 @@ a fact that can be waited for: the end of the lease has moved to the new moment.
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import threading
@@ -23,6 +24,7 @@ from fencepost import Busy, Closed
 from fencepost._calls import Core, Keeper
 from harness_core import SECOND, START, Held, ack, define, lib, message, put, stats, take, tx
 from harness_core import core as opened
+from harness_core import opened as open_core
 
 pytestmark = pytest.mark.hostile
 
@@ -262,6 +264,22 @@ def test_nothing_is_left_behind(path: Path) -> None:
                 keeper.hold(claim.id, token, LEASE)
             until(lambda: keeper.lost(claim.id, 1))
         assert lib.fp_memory_live() == before
+
+
+THREADS = Path("/proc/self/task")
+
+
+@pytest.mark.skipif(not THREADS.exists(), reason="threads that are not Python's are not listed")
+def test_a_keeper_that_nobody_stopped_goes_with_its_owner(path: Path) -> None:
+    """And before the handle it works on."""
+    before = {one.name for one in THREADS.iterdir()}
+    handle = open_core(path)
+    keeper = handle.keeper(1000)
+    (thread,) = {one.name for one in THREADS.iterdir()} - before
+    keeper.hold(1, 1, LEASE)
+    del handle, keeper
+    gc.collect()
+    assert thread not in {one.name for one in THREADS.iterdir()}
 
 
 FORKED = """

@@ -377,7 +377,7 @@ class Keeper:
     __slots__ = ("_core", "_keeper")
 
     def __init__(self, core: Core, pointer: Any) -> None:
-        self._core = core
+        self._core = core  # the handle outlives the thread
         self._keeper = pointer
 
     def hold(self, id: int, token: int, lease_us: int, until_us: int = 0) -> None:
@@ -395,3 +395,6 @@ class Keeper:
         pointer, self._keeper = self._keeper, ffi.NULL
         if pointer:
             lib.fp_keeper_stop(pointer)
+
+    def __del__(self) -> None:
+        self.stop()  # before the handle goes that its thread works on
