@@ -38,7 +38,7 @@ if "fencepost" not in sys.modules and hostile_core_is_built():
     os.environ.setdefault("FENCEPOST_TEST_CORE", "1")
 
 if TYPE_CHECKING:
-    from fencepost import Store
+    from fencepost import App, Store
     from fencepost.testing import Clock
 
 START = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
@@ -54,6 +54,15 @@ print(*connection.iterdump(), sep="\\n")
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "app.db"
+
+
+@pytest.fixture
+def app(path: Path) -> Iterator[App]:
+    import fencepost
+
+    app = fencepost.App(path)
+    yield app
+    app.store.close()
 
 
 @pytest.fixture

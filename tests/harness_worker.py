@@ -9,13 +9,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import fencepost
 from fencepost._calls import FP
 
 T = TypeVar("T")
 
+AT_ONCE = fencepost.Backoff(0, 1, 0, 0)  # no wait between two attempts
 PATIENCE = 30.0  # seconds until a fact that does not come is a failure
 
 
@@ -32,6 +33,13 @@ def lease(store: fencepost.Store, seconds: float, queue: str = "default", **fiel
     """Leases of a job queue, which is made if it is missing."""
     fields["lease_us"] = round(seconds * 1_000_000)
     store._file.core.queue_define(None, queue.encode(), FP.PROFILE_JOB, fields)
+
+
+def failure(handle: fencepost.Handle[Any]) -> fencepost.Failure:
+    """The last one; there must be one."""
+    found = handle.status().failure
+    assert found is not None
+    return found
 
 
 class Notes:

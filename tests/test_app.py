@@ -19,13 +19,6 @@ from harness_worker import until
 T = TypeVar("T")
 
 
-@pytest.fixture
-def app(path: Path) -> Iterator[App]:
-    app = App(path)
-    yield app
-    app.store.close()
-
-
 def test_the_file_is_opened_at_its_first_use(path: Path) -> None:
     """Declaring opens nothing; many threads that ask at once open it once."""
     app = App(path)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from contextvars import ContextVar
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +13,6 @@ import pytest
 import fencepost
 from fencepost import (
     App,
-    Backoff,
     Batch,
     Context,
     JobFailed,
@@ -23,23 +20,7 @@ from fencepost import (
     _loop,
 )
 from fencepost._loop import Loop
-from harness_worker import until
-
-AT_ONCE = Backoff(0, 1, 0, 0)
-
-
-@pytest.fixture
-def app(path: Path) -> Iterator[App]:
-    app = App(path)
-    yield app
-    app.store.close()
-
-
-def failure(handle: fencepost.Handle[Any]) -> fencepost.Failure:
-    found = handle.status().failure
-    assert found is not None
-    return found
-
+from harness_worker import failure, until
 
 # ---- how many at once ----------------------------------------------------------------------------
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -15,28 +14,11 @@ import pytest
 import fencepost
 from fencepost import (
     App,
-    Backoff,
     Context,
     InvalidArgument,
     JobFailed,
 )
-from harness_worker import lease, until
-
-AT_ONCE = Backoff(0, 1, 0, 0)
-
-
-@pytest.fixture
-def app(path: Path) -> Iterator[App]:
-    app = App(path)
-    yield app
-    app.store.close()
-
-
-def failure(handle: fencepost.Handle[Any]) -> fencepost.Failure:
-    found = handle.status().failure
-    assert found is not None
-    return found
-
+from harness_worker import AT_ONCE, failure, lease, until
 
 # ---- leases and time -----------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +14,6 @@ from fencepost._file import File
 from fencepost._pack import Take, Verdict
 from fencepost._verdicts import acked
 from harness_worker import lease
-
-
-@pytest.fixture
-def app(path: Path) -> Iterator[App]:
-    app = App(path)
-    yield app
-    app.store.close()
 
 
 def test_a_verdict_that_is_refused_fails_only_its_own_message(app: App) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import uuid
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
@@ -32,13 +31,6 @@ class Parcel:
 
 class Opaque:
     """Nothing that JSON could say."""
-
-
-@pytest.fixture
-def app(path: Path) -> Iterator[App]:
-    app = App(path)
-    yield app
-    app.store.close()
 
 
 def body(app: App, handle: fencepost.Handle[Any]) -> bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,13 +12,6 @@ import pytest
 import fencepost
 from fencepost import App, Context, InvalidArgument
 from harness_worker import Notes, ask_to_stop, errors_of, until, workers
-
-
-@pytest.fixture
-def app(path: Path) -> Iterator[App]:
-    app = App(path)
-    yield app
-    app.store.close()
 
 
 def test_what_runs_may_finish(app: App) -> None:

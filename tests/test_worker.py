@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -22,23 +21,7 @@ from fencepost import (
     RetryLater,
 )
 from fencepost._verdicts import backoff_us
-from harness_worker import until
-
-AT_ONCE = Backoff(0, 1, 0, 0)
-
-
-@pytest.fixture
-def app(path: Path) -> Iterator[App]:
-    app = App(path)
-    yield app
-    app.store.close()
-
-
-def failure(handle: fencepost.Handle[Any]) -> fencepost.Failure:
-    found = handle.status().failure
-    assert found is not None
-    return found
-
+from harness_worker import AT_ONCE, failure, until
 
 # ---- results -------------------------------------------------------------------------------------
 
