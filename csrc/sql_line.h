@@ -5,6 +5,16 @@
 #define SQL_DUE_COLUMNS                                                                         \
   "turn, due_at, id, token, attempts, stage, addressed, generation, again, placed_at, worker"
 
+/* What a claim hands out. A row whose message is missing is damaged; it must come out here, or it
+** would stop the line. */
+#define SQL_DUE_ROWS                                                                            \
+  "SELECT d.due_at AS due_at, d.id AS id, d.token AS token, d.attempts AS attempts,"            \
+  " d.stage AS stage, d.generation AS generation, d.again AS again,"                            \
+  " d.placed_at AS placed_at, m.id AS message, m.kind AS kind, m.enqueued_at AS enqueued_at,"   \
+  " m.due AS due, m.max_attempts AS max_attempts, m.life AS life, m.key AS key,"                \
+  " m.lane AS lane, m.headers AS headers, m.body AS body"                                       \
+  " FROM fencepost_due d LEFT JOIN fencepost_message m ON m.id = d.id"
+
 #define SQL_LINE_LIST                                                                           \
   /* What C holds (given.h). OR FAIL: a failed write rolls everything back anyway, so SQLite     \
   ** need not be able to take back this statement alone. */                                     \
@@ -64,27 +74,12 @@
   X(NEXT_TURN,                                                                                  \
     "SELECT turn, due_at FROM fencepost_due WHERE turn > :turn AND turn < :queue_end"           \
     " ORDER BY turn, due_at LIMIT 1")                                                           \
-  /* A row whose message is missing is damaged; it must come out here, or it would stop the     \
-  ** line. */                                                                                   \
   X(DUE_SELECT,                                                                                 \
-    "SELECT d.due_at AS due_at, d.id AS id, d.token AS token, d.attempts AS attempts,"          \
-    " d.stage AS stage, d.generation AS generation, d.again AS again,"                          \
-    " d.placed_at AS placed_at, m.id AS message,"                                               \
-    " m.kind AS kind, m.enqueued_at AS enqueued_at, m.due AS due,"                              \
-    " m.max_attempts AS max_attempts, m.life AS life, m.key AS key, m.lane AS lane,"            \
-    " m.headers AS headers, m.body AS body"                                                     \
-    " FROM fencepost_due d LEFT JOIN fencepost_message m ON m.id = d.id"                        \
-    " WHERE d.turn = :turn AND d.due_at <= :now ORDER BY d.due_at, d.id LIMIT :limit")          \
-  /* The same within a grace, when lapsed leases are not taken over. */                         \
+    SQL_DUE_ROWS " WHERE d.turn = :turn AND d.due_at <= :now"                                   \
+    " ORDER BY d.due_at, d.id LIMIT :limit")                                                    \
+  /* Within a grace, when lapsed leases are not taken over. */                                  \
   X(DUE_SELECT_GRACE,                                                                           \
-    "SELECT d.due_at AS due_at, d.id AS id, d.token AS token, d.attempts AS attempts,"          \
-    " d.stage AS stage, d.generation AS generation, d.again AS again,"                          \
-    " d.placed_at AS placed_at, m.id AS message,"                                               \
-    " m.kind AS kind, m.enqueued_at AS enqueued_at, m.due AS due,"                              \
-    " m.max_attempts AS max_attempts, m.life AS life, m.key AS key, m.lane AS lane,"            \
-    " m.headers AS headers, m.body AS body"                                                     \
-    " FROM fencepost_due d LEFT JOIN fencepost_message m ON m.id = d.id"                        \
-    " WHERE d.turn = :turn AND d.due_at <= :now AND d.stage = 0"                                \
+    SQL_DUE_ROWS " WHERE d.turn = :turn AND d.due_at <= :now AND d.stage = 0"                   \
     " ORDER BY d.due_at, d.id LIMIT :limit")                                                    \
   X(LANE_GET,                                                                                   \
     "SELECT number, out, held, parked_by FROM fencepost_lane"                                   \
