@@ -248,7 +248,7 @@ void db_forget(db *d) {
   for (int i = 0; i < POLICY_SLOTS; i++) d->policies[i].queue = 0;
 }
 
-static const char *const policy_column[FP_POLICY_FIELDS] = {
+const char *const policy_column[FP_POLICY_FIELDS] = {
     "keep", "key_window", "addressed", "listed", "max_attempts", "max_age", "lease", "base",
     "factor", "cap", "jitter", "lane_width", "on_dead", "on_unknown", "max_size", "concurrency",
     "rate", "held_until", "paused", "profile"};

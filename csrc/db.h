@@ -17,6 +17,8 @@ enum {
   LANE_WIDTH, ON_DEAD, ON_UNKNOWN, MAX_SIZE, CONCURRENCY, RATE, HELD_UNTIL, PAUSED, PROFILE
 };
 
+extern const char *const policy_column[FP_POLICY_FIELDS];
+
 enum { POLICY_SLOTS = 64 }; /* a cache, not a limit: slot = queue mod this */
 
 typedef struct db {

@@ -59,8 +59,6 @@ static int dues_of(txn *t, int64_t queue, int64_t leased, dues *d, fp_error *err
 }
 
 int gauge_stats(txn *t, pack *p, fp_error *err) {
-  static const char *const column[N_STATES] = {"pending", "waiting", "leased",   "done",
-                                               "dead",    "unknown", "cancelled"};
   int code = FP_OK;
   stmt s = stmt_use(&t->d->sql, SQL_STATS);
   put_i64(&s, "id", 0);
@@ -70,7 +68,7 @@ int gauge_stats(txn *t, pack *p, fp_error *err) {
     pack_i64(p, get_i64(&s, "profile"));
     pack_i64(p, get_i64(&s, "paused"));
     for (int i = 0; i < N_STATES; i++) {
-      int64_t n = get_i64(&s, column[i]);
+      int64_t n = get_i64(&s, tally_column[i]);
       pack_i64(p, n);
       if (i == N_LEASED) leased = n;
     }

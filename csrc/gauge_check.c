@@ -106,15 +106,13 @@ static int read_line(check *c, fp_error *err) {
 }
 
 static int read_queues(check *c, fp_error *err) {
-  static const char *const column[N_STATES] = {"pending", "waiting", "leased",   "done",
-                                               "dead",    "unknown", "cancelled"};
   stmt s = stmt_use(&c->t->d->sql, SQL_STATS);
   put_i64(&s, "id", 0);
   while (err->code == FP_OK && stmt_row(&s)) {
     queue_count q = {.queue = get_i64(&s, "id")};
     (void)get_i64(&s, "profile");
     (void)get_i64(&s, "paused");
-    for (int i = 0; i < N_STATES; i++) q.said[i] = get_i64(&s, column[i]);
+    for (int i = 0; i < N_STATES; i++) q.said[i] = get_i64(&s, tally_column[i]);
     q.lane_width = get_i64(&s, "lane_width");
     span name = get_text(&s, "name");
     (void)snprintf(q.name, sizeof q.name, "%.*s", (int)name.bytes, name.at);
@@ -305,14 +303,12 @@ static int merge(check *c, fp_error *err) {
 /* ---- what the file says of itself ---- */
 
 static void check_tally(check *c) {
-  static const char *const word[N_STATES] = {"pending", "waiting", "leased",   "done",
-                                             "dead",    "unknown", "cancelled"};
   for (int64_t i = 0; i < c->queue_total; i++) {
     const queue_count *q = &c->queues[i];
     for (int n = 0; n < N_STATES; n++) {
       if (q->said[n] == q->found[n]) continue;
       say(c, "The tally of queue '%s' says %lld %s, but there are %lld.", q->name,
-          (long long)q->said[n], word[n], (long long)q->found[n]);
+          (long long)q->said[n], tally_column[n], (long long)q->found[n]);
     }
   }
   if (c->highest > c->t->d->head.last) {

@@ -60,12 +60,6 @@ void pack_row(pack *p) {
   assert(p->width == 0 || p->used == (int64_t)p->count * p->width);
 }
 
-void pack_drop_row(pack *p, int64_t blob_used) {
-  if (p->failed) return;
-  p->used = (int64_t)p->count * p->width;
-  p->blob_used = blob_used;
-}
-
 int pack_take(pack *p, fp_rows *rows, fp_error *err) {
   *rows = (fp_rows){0};
   if (p->failed) {

@@ -27,7 +27,6 @@ void pack_many(pack *p, const int64_t *values, int count);
 void pack_part(pack *p, span part);     /* its length as the next value, its bytes to the blob */
 void pack_bytes(pack *p, const void *at, int64_t bytes); /* to the blob alone */
 void pack_row(pack *p);                 /* the row is whole */
-void pack_drop_row(pack *p, int64_t blob_used); /* forgets the row under way */
 /* Hands everything over to *rows, or frees it and answers FP_STORAGE. */
 int pack_take(pack *p, fp_rows *rows, fp_error *err);
 void pack_free(pack *p);

@@ -44,11 +44,7 @@ int policy_find(txn *t, span name, int64_t *number, int64_t *fields, fp_error *e
 }
 
 static void put_fields(stmt *s, const int64_t *f) {
-  static const char *const column[FP_POLICY_FIELDS] = {
-      "keep", "key_window", "addressed", "listed", "max_attempts", "max_age", "lease", "base",
-      "factor", "cap", "jitter", "lane_width", "on_dead", "on_unknown", "max_size", "concurrency",
-      "rate", "held_until", "paused", "profile"};
-  for (int i = 0; i < FP_POLICY_FIELDS; i++) put_i64(s, column[i], f[i]);
+  for (int i = 0; i < FP_POLICY_FIELDS; i++) put_i64(s, policy_column[i], f[i]);
 }
 
 static int make(txn *t, span name, const int64_t *fields, int64_t *number, fp_error *err) {

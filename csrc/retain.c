@@ -28,12 +28,6 @@ static int read_ended(txn *t, int64_t id, bool *found, ended *e, fp_error *err) 
   return stmt_end(&s, err);
 }
 
-static int drop_by_id(txn *t, int id_statement, int64_t id, fp_error *err) {
-  stmt s = stmt_use(&t->d->sql, id_statement);
-  put_i64(&s, "id", id);
-  return stmt_end(&s, err);
-}
-
 /* The key answers on until `until_us`, or, where that has passed, it is free. */
 static int part_from_key(txn *t, const facts *f, int64_t id, int64_t until_us, fp_error *err) {
   if (f->key.at == NULL || f->life == FP_LIFE_NONE) return FP_OK;
@@ -53,9 +47,9 @@ static int drop(txn *t, const ended *e, int64_t until_us, fp_error *err) {
   int code = line_facts(t, e->id, &f, err);
   if (code == FP_OK) code = part_from_key(t, &f, e->id, until_us, err);
   facts_free(&f);
-  if (code == FP_OK) code = drop_by_id(t, SQL_MESSAGE_DROP, e->id, err);
-  if (code == FP_OK) code = drop_by_id(t, SQL_OUTCOME_DROP, e->id, err);
-  if (code == FP_OK && txn_progressed(t)) code = drop_by_id(t, SQL_PROGRESS_DROP, e->id, err);
+  if (code == FP_OK) code = txn_drop(t, SQL_MESSAGE_DROP, e->id, err);
+  if (code == FP_OK) code = txn_drop(t, SQL_OUTCOME_DROP, e->id, err);
+  if (code == FP_OK && txn_progressed(t)) code = txn_drop(t, SQL_PROGRESS_DROP, e->id, err);
   if (code == FP_OK) txn_count(t, e->queue, txn_state_of(e->state), -1);
   return code;
 }

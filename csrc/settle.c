@@ -28,12 +28,6 @@ static int put_outcome(txn *t, const place *at, int32_t state, const failure *wh
   return stmt_end(&s, err);
 }
 
-int settle_drop_by_id(txn *t, int id_statement, int64_t id, fp_error *err) {
-  stmt s = stmt_use(&t->d->sql, id_statement);
-  put_i64(&s, "id", id);
-  return stmt_end(&s, err);
-}
-
 static int put_trouble(txn *t, int64_t id, const failure *why, fp_error *err) {
   if (why->kind.at == NULL) return FP_OK;
   t->troubled = 1;
@@ -52,8 +46,8 @@ static void count_out(txn *t, const place *at) {
 
 /* Nothing of the message stays: no outcome, no row, no progress. */
 static int forget(txn *t, int64_t id, fp_error *err) {
-  int code = settle_drop_by_id(t, SQL_MESSAGE_DROP, id, err);
-  if (code == FP_OK && txn_progressed(t)) code = settle_drop_by_id(t, SQL_PROGRESS_DROP, id, err);
+  int code = txn_drop(t, SQL_MESSAGE_DROP, id, err);
+  if (code == FP_OK && txn_progressed(t)) code = txn_drop(t, SQL_PROGRESS_DROP, id, err);
   return code;
 }
 
@@ -95,7 +89,7 @@ static int leave(txn *t, const place *at, int32_t state, const failure *why, spa
     code = untie(t, at, p, state, free_key, &f, err);
   }
   if (code == FP_OK && !kept) code = forget(t, at->id, err);
-  if (code == FP_OK && txn_troubled(t)) code = settle_drop_by_id(t, SQL_TROUBLE_DROP, at->id, err);
+  if (code == FP_OK && txn_troubled(t)) code = txn_drop(t, SQL_TROUBLE_DROP, at->id, err);
   facts_free(&f);
   count_out(t, at);
   if (kept) txn_count(t, at->queue, txn_state_of(state), 1);

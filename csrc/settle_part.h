@@ -11,7 +11,6 @@ span settle_cut(const char **at, int64_t bytes);
 /* Does an outcome stay, and in which state? */
 bool settle_keeps(const policy *p, int32_t state, int32_t life);
 int32_t settle_state(const policy *p, int32_t state);
-int settle_drop_by_id(txn *t, int id_statement, int64_t id, fp_error *err);
 
 /* Looks at the claims from `first` on, of which the next *length (at least one) belong together.
 ** *together: they are settled, and the blob is behind their results; else nothing has changed, and

@@ -124,10 +124,10 @@ static int leave_together(txn *t, const run *r, fp_error *err) {
   for (int32_t i = 0; code == FP_OK && i < r->length; i++) {
     int64_t id = r->rows[i].at.id;
     if (!r->kept && txn_progressed(t)) {
-      code = settle_drop_by_id(t, SQL_PROGRESS_DROP, id, err);
+      code = txn_drop(t, SQL_PROGRESS_DROP, id, err);
     }
     if (code == FP_OK && txn_troubled(t)) {
-      code = settle_drop_by_id(t, SQL_TROUBLE_DROP, id, err);
+      code = txn_drop(t, SQL_TROUBLE_DROP, id, err);
     }
     if (code == FP_OK && !places_drop(t->places, id)) code = err_memory(err);
   }

@@ -75,12 +75,6 @@ void put_bytes(stmt *s, const char *name, span value) {
   }
 }
 
-void put_null(stmt *s, const char *name) {
-  if (s->rc != SQLITE_OK) return;
-  check_parameter(s, name);
-  s->rc = sqlite3_bind_null(s->handle, s->parameter++);
-}
-
 void put_rows(stmt *s, const char *name, const given_rows *rows) {
   if (s->rc != SQLITE_OK) return;
   check_parameter(s, name);

@@ -35,7 +35,6 @@ stmt stmt_use(stmts *set, int id);
 void put_i64(stmt *s, const char *name, int64_t value);
 void put_text(stmt *s, const char *name, span value);  /* at NULL: NULL; borrowed until stmt_end */
 void put_bytes(stmt *s, const char *name, span value); /* the same, as a BLOB */
-void put_null(stmt *s, const char *name);
 void put_rows(stmt *s, const char *name, const given_rows *rows); /* borrowed until stmt_end */
 bool stmt_row(stmt *s);                                /* one step; true: a row is there */
 int64_t get_i64(stmt *s, const char *name);

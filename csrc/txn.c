@@ -7,6 +7,9 @@
 
 enum { TIME_KEEP_US = 1000000 }; /* the last time given is at most this much behind in the file */
 
+const char *const tally_column[N_STATES] = {"pending", "waiting", "leased",   "done",
+                                            "dead",    "unknown", "cancelled"};
+
 static void start(txn *t, db *d, store_clock *clock, places *at) {
   tally *counts = t->counts;
   int room = t->count_room;
@@ -116,14 +119,12 @@ static int keep_head(txn *t, fp_error *err) {
 }
 
 static int keep_count(txn *t, const tally *c, fp_error *err) {
-  static const char *const column[N_STATES] = {"pending", "waiting", "leased",   "done",
-                                               "dead",    "unknown", "cancelled"};
   bool any = false;
   for (int i = 0; i < N_STATES; i++) any = any || c->by[i] != 0;
   if (!any) return FP_OK;
   int changed;
   stmt s = stmt_use(&t->d->sql, SQL_TALLY_ADD);
-  for (int i = 0; i < N_STATES; i++) put_i64(&s, column[i], c->by[i]);
+  for (int i = 0; i < N_STATES; i++) put_i64(&s, tally_column[i], c->by[i]);
   put_i64(&s, "queue", c->queue);
   int code = stmt_changes(&s, &changed, err);
   if (code == FP_OK && changed != 1) {
@@ -217,6 +218,12 @@ static bool any_row(txn *t, int id, int8_t *known) {
 
 bool txn_troubled(txn *t) { return any_row(t, SQL_TROUBLE_ANY, &t->troubled); }
 bool txn_progressed(txn *t) { return any_row(t, SQL_PROGRESS_ANY, &t->progressed); }
+
+int txn_drop(txn *t, int id_statement, int64_t id, fp_error *err) {
+  stmt s = stmt_use(&t->d->sql, id_statement);
+  put_i64(&s, "id", id);
+  return stmt_end(&s, err);
+}
 
 int txn_state_of(int64_t outcome_state) {
   switch (outcome_state) {

@@ -10,6 +10,7 @@
 
 /* The columns of tally, by the state they count. */
 enum { N_PENDING, N_WAITING, N_LEASED, N_DONE, N_DEAD, N_UNKNOWN, N_CANCELLED, N_STATES };
+extern const char *const tally_column[N_STATES];
 
 typedef struct tally {
   int64_t queue;
@@ -56,6 +57,9 @@ int txn_went_back(txn *t, fp_error *err);
 ** nothing per message. */
 bool txn_troubled(txn *t);
 bool txn_progressed(txn *t);
+
+/* Runs one of the statements that delete a row by its id. */
+int txn_drop(txn *t, int id_statement, int64_t id, fp_error *err);
 
 /* The state column (N_…) that an outcome's state is counted in. */
 int txn_state_of(int64_t outcome_state);
