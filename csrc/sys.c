@@ -19,7 +19,25 @@
 static _Atomic int64_t generation;
 static pthread_once_t watching = PTHREAD_ONCE_INIT;
 
-static void raise_generation(void) { atomic_fetch_add(&generation, 1); }
+/* SQLite's own locks, outer ones first, as it takes them. They are held over the fork: a child has
+** none of the other threads, and would wait for ever for one that they held. */
+static const int guards[] = {SQLITE_MUTEX_STATIC_MAIN, SQLITE_MUTEX_STATIC_VFS1,
+                             SQLITE_MUTEX_STATIC_LRU,  SQLITE_MUTEX_STATIC_PMEM,
+                             SQLITE_MUTEX_STATIC_PRNG, SQLITE_MUTEX_STATIC_MEM};
+enum { GUARDS = sizeof guards / sizeof guards[0] };
+
+static void hold_guards(void) {
+  for (int i = 0; i < GUARDS; i++) sqlite3_mutex_enter(sqlite3_mutex_alloc(guards[i]));
+}
+
+static void drop_guards(void) {
+  for (int i = GUARDS - 1; i >= 0; i--) sqlite3_mutex_leave(sqlite3_mutex_alloc(guards[i]));
+}
+
+static void raise_generation(void) {
+  atomic_fetch_add(&generation, 1);
+  drop_guards();
+}
 
 /* SQLite keeps a list of the files a process has open, with the locks that are held on each. A fork
 ** copies the list, but not the locks: a child that found its file there would take none, and its
@@ -34,7 +52,7 @@ static int fstat_here(int fd, struct stat *of) { return as_here(fstat(fd, of), o
 
 static void watch(void) {
   sqlite3_vfs *files = sqlite3_vfs_find(NULL);
-  (void)pthread_atfork(NULL, NULL, raise_generation);
+  (void)pthread_atfork(hold_guards, drop_guards, raise_generation);
   if (files == NULL || files->iVersion < 3) return;
   (void)files->xSetSystemCall(files, "stat", (sqlite3_syscall_ptr)stat_here);
   (void)files->xSetSystemCall(files, "fstat", (sqlite3_syscall_ptr)fstat_here);

@@ -172,6 +172,33 @@ def test_a_transaction_carried_over_a_fork_is_the_parents(path: Path) -> None:
     store.close()
 
 
+def test_a_child_opens_the_file_whatever_its_parents_threads_were_doing(path: Path) -> None:
+    """No lock inside SQLite that a thread held at the moment of the fork is left to the child."""
+    over = threading.Event()
+
+    def open_and_close() -> None:
+        while not over.is_set():
+            fencepost.open(path.with_name(threading.current_thread().name)).close()
+
+    fencepost.open(path).close()
+    threads = [threading.Thread(target=open_and_close) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(150):
+            child = os.fork()
+            if child == 0:
+                signal.signal(signal.SIGALRM, signal.SIG_DFL)
+                signal.alarm(10)  # what waits for ever is killed by it
+                fencepost.open(path).close()
+                os._exit(0)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+
+
 def test_busy_is_raised_when_the_time_is_up(path: Path, elsewhere: Callable[[str], str]) -> None:
     """With a busy time-out of 0 the file is tried once."""
     with fencepost.open(path) as store:
