@@ -215,6 +215,29 @@ with fencepost.open(path, busy_timeout=0) as store:
         assert elsewhere(program) == ""
 
 
+def test_an_open_transaction_does_not_keep_a_process_from_ending(
+    path: Path, elsewhere: Callable[[str], str]
+) -> None:
+    """A daemon thread holds one for ever: the process ends, and it is rolled back."""
+    program = """
+import threading
+store = fencepost.open(path, busy_timeout=3600)
+queue, begun = store.queue("q"), threading.Event()
+queue.enqueue(1)
+def hold():
+    with store.transaction() as tx:
+        queue.enqueue(2, tx=tx)
+        begun.set()
+        threading.Event().wait()
+threading.Thread(target=hold, daemon=True).start()
+begun.wait()
+print("ends")
+"""
+    assert elsewhere(program) == "ends\n"
+    with fencepost.open(path) as store:
+        assert store.queue("q").size() == 1
+
+
 def test_processes_open_a_new_file_at_once(path: Path) -> None:
     """It is made once, and all of them work on it."""
     program = f"""

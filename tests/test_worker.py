@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import signal
 import threading
 from datetime import datetime, timezone
 from pathlib import Path
@@ -213,7 +215,7 @@ def test_a_failure_says_at_most_so_much_and_the_log_says_nothing_of_it(
 
     class Mute(Exception):
         def __str__(self) -> str:
-            raise RuntimeError
+            raise SystemExit
 
     @app.job(max_attempts=1)
     def fail(secret: str) -> None:
@@ -283,3 +285,21 @@ def test_a_former_name_is_still_run(app: App, path: Path) -> None:
     with app.worker():
         assert handle.result(30) == 7
     older.store.close()
+
+
+def test_the_child_of_a_handler_that_forks_is_no_second_worker(app: App) -> None:
+    """Whether it returns or raises, it ends there, and the message is its parent's."""
+
+    @app.job(max_attempts=1)
+    def forks(leaves: bool) -> int:
+        child = os.fork()
+        if child == 0:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(10)  # a child that goes on working is killed by it
+            if leaves:
+                raise SystemExit
+            return 1
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    with app.worker():
+        assert [forks.enqueue(leaves).result(30) for leaves in (True, False)] == [0, 0]

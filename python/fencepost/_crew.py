@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import os
 import threading
 from collections.abc import Callable, Coroutine
 from queue import SimpleQueue
@@ -31,6 +32,7 @@ class Crew:
 
     def __init__(self, threads: int) -> None:
         self.changed = threading.Condition()  # told of every slot that becomes free
+        self._process = os.getpid()
         self._threads = threads
         self._free = {False: threads, True: COROUTINES}
         self._calls: SimpleQueue[tuple[Call, Call] | None] = SimpleQueue()
@@ -94,6 +96,8 @@ class Crew:
                 contextvars.copy_context().run(call)
             except BaseException:
                 log.exception("a handler's thread was left by an exception")
+            if os.getpid() != self._process:
+                return  # the child of a handler that forked: it ends with its only thread
             ended()
             del given, call, ended
             self.give_back(1, coroutine=False)

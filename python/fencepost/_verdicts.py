@@ -86,7 +86,8 @@ def raised(
             return raised(key, bad, attempt=attempt, backoff=backoff)
         return later(key, delay_us, "error", name, text_of(error))
     if isinstance(error, PermanentError):
-        return failed(key, "error", name if error.code is None else str(error.code), text_of(error))
+        code = name if error.code is None else text_of(error.code)
+        return failed(key, "error", code, text_of(error))
     if isinstance(error, tuple(permanent)):
         return failed(key, "error", name, text_of(error))
     delay_us = QUEUES_OWN if backoff is None else backoff_us(backoff, attempt)
@@ -103,11 +104,11 @@ def backoff_us(backoff: Backoff, attempt: int) -> int:
     return max(0, round(min(grown, backoff.cap) * share * SECOND))
 
 
-def text_of(error: BaseException) -> str:
-    """What it says, even if saying it goes wrong."""
+def text_of(error: object) -> str:
+    """What it says, even if saying it goes wrong, in whatever way."""
     try:
         return str(error)
-    except Exception as broken:
+    except BaseException as broken:
         return f"its text cannot be read: {type(broken).__name__}"
 
 

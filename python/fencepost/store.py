@@ -332,12 +332,14 @@ def _gap_us(rate: float) -> int:
 
 
 # Stores that nobody closed are closed at the end of the main thread, before the interpreter joins
-# the others: one of them may wait for a message that nobody will send, and `Closed` lets it go.
+# the others: one of them may wait for a message that nobody will send, and `Closed` lets it go. Who
+# has a transaction open, perhaps a handler that hangs, is not waited for: it ends with the process.
 _open_stores: Final[weakref.WeakSet[Store]] = weakref.WeakSet()
 
 
 def _close_all() -> None:
     for store in list(_open_stores):
+        store._file.core.patience = 0
         with suppress(Error):
             store.close()
 
