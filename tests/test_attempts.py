@@ -239,3 +239,20 @@ def test_the_last_failure_is_shown_while_it_is_in_line_and_gone_after(
     (held,) = take(core, queue)
     settle(core, said(held, lib.FP_ACK))
     assert outside.rows(path, "SELECT count(*) FROM fencepost_trouble") == [[0]]
+
+
+def test_a_message_that_is_missing_in_the_file_does_not_stop_the_line(
+    path: Path, outside: Outside
+) -> None:
+    """It is told as damaged, and an operator may remove it; the others go on."""
+    with opened(path) as core:
+        queue = define(core, "q")
+        ids = put(core, queue, b"a", b"b", b"c")
+        outside.change(path, f"DELETE FROM fencepost_message WHERE id = {ids[0]}")
+        assert [claim.body for claim in take(core, queue, 5)] == [b"b", b"c"]
+        found = message(core, ids[0])
+        assert found is not None
+        assert (found.state, found.failure_kind) == (lib.FP_STATE_DEAD, b"damaged")
+        assert "missing" in findings(core)
+        assert core.purge(queue, lib.FP_STATE_DEAD, START + 1, 5, apply=True) == 1
+        assert findings(core) == ""
