@@ -42,7 +42,8 @@ enum {
   PRIORITY_MIN = -128,
   PRIORITY_MAX = 127,
   ATTEMPTS_MAX = 1000000,
-  WAIT_SLICE_MS = 500,         /* no call stays in C longer than this while it merely waits */
+  WAIT_SLICE_MS = 500,         /* a call waits in C for one thing (its turn, the file's lock, a
+                               ** change) no longer than this before it comes back */
   WAIT_LOOK_MS = 10            /* how often a waiter compares the data version */
 };
 

@@ -6,7 +6,8 @@
 **   2. It reads our tables and writes none of them, not through a trigger either, and puts nothing
 **      in their place.
 **   3. What goes wrong in it is its own: the statement is undone, the transaction goes on, unless
-**      SQLite itself had to roll it back. Then the transaction is dead, and says so.
+**      SQLite itself had to roll it back, or the answer to a write is lost for want of memory. Then
+**      the transaction is dead, and says so.
 **   4. last_insert_rowid() speaks of its own rows, whatever we insert in between.
 **
 ** An authorizer on the writing connection holds 1 and 2. It judges only while `store->guest` is

@@ -26,6 +26,7 @@ stmt stmt_use(stmts *set, int id) {
                               &set->handle[id], NULL);
   }
   s.handle = set->handle[id];
+  assert(!sqlite3_stmt_busy(s.handle)); /* nobody is in the middle of it */
   return s;
 }
 

@@ -15,7 +15,7 @@ import pytest
 
 import fencepost
 from fencepost import InvalidArgument, NewerSchema, StorageError
-from harness_core import ack, define, lib, put, take
+from harness_core import Verdict, ack, define, lib, message, put, settle, take
 from harness_core import core as opened
 from harness_ladder import findings
 from harness_outside import Outside
@@ -147,6 +147,31 @@ def pragma(store: fencepost.Store, name: str) -> int:
     """Asked on the writing connection, past what a caller's SQL may ask."""
     core = store._file.core
     return core._number(lib.fp_pragma, f"PRAGMA {name}".encode())
+
+
+@pytest.mark.parametrize("encoding", ["UTF-16le", "UTF-16be"])
+def test_an_applications_database_may_be_in_utf_16(
+    path: Path, outside: Outside, encoding: str
+) -> None:
+    """Names, keys, lanes and failures come back as they were, and are found again."""
+    path.touch()
+    outside.change(path, f"PRAGMA encoding = '{encoding}'; PRAGMA journal_mode = WAL;{MINE}")
+    word = "Grüße \N{ROCKET}".encode()
+    with opened(path) as core:
+        queue = core.queue_define(None, word, lib.FP_PROFILE_JOB, {"jitter_milli": 0})
+        assert core.queue_find(None, word)[0] == queue
+        one, two = put(
+            core, queue, b"\0\xff", b"", keys=[word, word * 2], lanes=[word, word], life=1
+        )
+        assert put(core, queue, b"\0\xff", keys=[word], life=1) == [one]
+        (held,) = take(core, queue, 5)
+        assert (held.key, held.lane, held.body) == (word, word, b"\0\xff")
+        settle(core, Verdict(held.id, held.token, lib.FP_FAIL, 0, None, word, word, word))
+        found = message(core, one)
+        assert found is not None
+        assert (found.key, found.failure_kind, found.failure_text) == (word, word, word)
+        assert [claim.id for claim in take(core, queue, 5)] == [two]
+        assert findings(core) == ""
 
 
 # ---- newer ---------------------------------------------------------------------------------------
