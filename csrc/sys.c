@@ -20,8 +20,8 @@ static _Atomic int64_t generation;
 static pthread_once_t watching = PTHREAD_ONCE_INIT;
 
 /* SQLite's own locks, outer ones first, as it takes them: a temporary name (VFS1) needs random
-** numbers, and their seed the list of VFSes (MAIN). They are held over the fork: a child has none of
-** the other threads, and would wait for ever for one that they held. */
+** numbers, and their seed the list of VFSes (MAIN). They are held over the fork: a child has none
+** of the other threads, and would wait for ever for one that they held. */
 static const int guards[] = {SQLITE_MUTEX_STATIC_VFS1, SQLITE_MUTEX_STATIC_PRNG,
                              SQLITE_MUTEX_STATIC_MAIN, SQLITE_MUTEX_STATIC_LRU,
                              SQLITE_MUTEX_STATIC_PMEM, SQLITE_MUTEX_STATIC_MEM};

@@ -17,6 +17,7 @@ import traceback
 from array import array
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +109,7 @@ def calls(core: Core) -> Iterator[Callable[[], object]]:
     yield core.now
     yield lambda: core.retain(50)
     for state in range(3, 8):
-        yield lambda s=state: core.purge(0, s, START + 9 * DAY, 50, apply=True)  # type: ignore[misc]
+        yield partial(core.purge, 0, state, START + 9 * DAY, 50, apply=True)
 
 
 def settle_all(core: Core, verb: int) -> None:
