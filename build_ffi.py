@@ -42,6 +42,7 @@ from typing import Any
 from setuptools import Extension
 from setuptools.command.bdist_wheel import bdist_wheel as _bdist_wheel
 from setuptools.command.build_ext import build_ext as _build_ext
+from setuptools.command.editable_wheel import editable_wheel as _editable_wheel
 from setuptools.command.sdist import sdist as _sdist
 from setuptools.errors import CompileError, SetupError
 
@@ -257,12 +258,7 @@ def compile_to(target: Path, command: list[str], source: Path) -> Path:
 
 
 def sqlite_object(compiler: list[str], source: Path) -> Path:
-    """
-    SQLite compiled, from the cache where that is possible: it costs a minute, ours two seconds.
-
-    The key is everything the object depends on. Editable builds work in temporary folders, so
-    the cache lives in the project.
-    """
+    """SQLite compiled, from a cache in the project: editable builds work in temporary folders."""
     command = [*compiler, *SQLITE_FLAGS, *sanitizer_flags(), *SQLITE_DEFINES]
     inputs = [
         digest((source / "sqlite3.c").read_bytes()),
@@ -280,11 +276,7 @@ def sqlite_object(compiler: list[str], source: Path) -> Path:
 
 
 def objects(compiler: list[str], sources: list[Path], flags: list[str], folder: Path) -> list[Path]:
-    """
-    `sources` compiled into `folder`, each only if it or any header or flag has changed.
-
-    A file's name carries its key, and what no longer has a use is removed.
-    """
+    """`sources` compiled into `folder`, by names that carry all they depend on; no others stay."""
     headers = b"\0".join(path.read_bytes() for path in sorted(CSRC.glob("*.h")))
     common = "\0".join([*compiler, *flags, version_of(compiler)]).encode() + headers
 
@@ -383,6 +375,13 @@ class bdist_wheel(_bdist_wheel):
     def finalize_options(self) -> None:
         self.py_limited_api = False if FREE_THREADED else ABI_FLOOR
         super().finalize_options()
+
+
+class editable_wheel(_editable_wheel):
+    def finalize_options(self) -> None:
+        """A folder on the path, which type checkers can follow; not a finder, which they cannot."""
+        super().finalize_options()
+        self.package_dir = {"": "python"}
 
 
 class sdist(_sdist):
