@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -315,6 +317,14 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path, name: str) -> None
         fencepost.open(tmp_path / name)
 
 
+@pytest.fixture
+def folder_for_all() -> Iterator[Path]:
+    """Not below pytest's own folder: each run that starts closes that one to all but its user."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
 READ_ONLY = """
 import os, sys
 import fencepost
@@ -331,11 +341,11 @@ except fencepost.StorageError as error:
     ("there", "words"),
     [(0, "unable to open"), (0o444, "read-only"), (0o666, "its folder must be writable")],
 )
-def test_a_folder_that_may_only_be_read_is_told(tmp_path: Path, there: int, words: str) -> None:
+def test_a_folder_that_may_only_be_read_is_told(
+    folder_for_all: Path, there: int, words: str
+) -> None:
     """Nobody's user can neither make the file nor open the one that is there."""
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)
-    closed = tmp_path / "closed"
+    closed = folder_for_all / "closed"
     closed.mkdir()
     if there:
         fencepost.open(closed / "app.db").close()
@@ -348,18 +358,16 @@ def test_a_folder_that_may_only_be_read_is_told(tmp_path: Path, there: int, word
     assert [one.name for one in closed.iterdir()] == (["app.db"] if there else [])
 
 
-def test_a_file_that_may_only_be_read_is_refused_and_gets_no_company(tmp_path: Path) -> None:
+def test_a_file_that_may_only_be_read_is_refused_and_gets_no_company(folder_for_all: Path) -> None:
     """A WAL that somebody else has made beside it could not be written by its owner."""
-    for folder in tmp_path.parents[:2]:
-        folder.chmod(0o755)
-    tmp_path.chmod(0o777)
-    path = tmp_path / "app.db"
+    folder_for_all.chmod(0o777)
+    path = folder_for_all / "app.db"
     fencepost.open(path).close()
     path.chmod(0o444)
     command = [sys.executable, "-c", READ_ONLY, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert f"the file is read-only: {path}" in done.stdout
-    assert [one.name for one in tmp_path.iterdir()] == ["app.db"]
+    assert [one.name for one in folder_for_all.iterdir()] == ["app.db"]
 
 
 # ---- permissions ---------------------------------------------------------------------------------
