@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from fencepost._calls import FP, OpenTx
-from fencepost._checks import name_bytes, whole
+from fencepost._checks import name_bytes, shown, whole
 from fencepost._file import File
 from fencepost._pack import Put
 from fencepost.errors import InvalidArgument, PayloadError, QueueFull
@@ -75,15 +75,16 @@ def entry(body: bytes, options: Mapping[str, Any]) -> Entry:
     if unique is not None:
         word, life, name = "unique", FP.LIFE_LIVE, unique
     due, lane, headers = options.get("due"), options.get("lane"), options.get("headers")
-    if due is not None and options.get("delay") is not None:
+    delay = options.get("delay")
+    if due is not None and delay is not None:
         raise InvalidArgument("delay and due at once: one of them says when")
     return Entry(
         body,
         key=None if name is None else name_bytes(name, word),
         life=FP.LIFE_NONE if name is None else life,
         lane=None if lane is None else name_bytes(lane, "lane"),
-        headers=write_headers(headers) if headers else None,
-        delay_us=span_us(options.get("delay") or 0, "delay"),
+        headers=None if headers is None or headers == {} else write_headers(headers),
+        delay_us=0 if delay is None else span_us(delay, "delay"),
         due_us=None if due is None else moment_us(due, "due"),
         priority=whole(options.get("priority", 0), "priority", *PRIORITIES),
     )
@@ -91,6 +92,8 @@ def entry(body: bytes, options: Mapping[str, Any]) -> Entry:
 
 def write_headers(headers: Mapping[str, str]) -> bytes:
     """`InvalidArgument` unless names and values are text."""
+    if not isinstance(headers, Mapping):
+        raise InvalidArgument(f"headers are text by name, not {shown(headers)}")
     try:
         return _encode_headers(msgspec.convert(dict(headers), dict[str, str]))
     except (TypeError, ValueError) as error:

@@ -14,12 +14,13 @@ from typing import Any
 
 from fencepost import _pack
 from fencepost._calls import Core, OpenTx
-from fencepost._checks import name_bytes
+from fencepost._checks import name_bytes, shown
 from fencepost._pack import Packed
 from fencepost.codec import Codec
+from fencepost.errors import InvalidArgument
 from fencepost.policies import Declaration
 
-__all__ = ["File", "named"]
+__all__ = ["File", "file_of", "named"]
 
 
 class File:
@@ -82,6 +83,14 @@ class File:
     def wall_us(self) -> int:
         """The clock that callers' absolute moments are read on."""
         return self.core.now() if self.by_hand else time.time_ns() // 1000
+
+
+def file_of(store: object) -> File:
+    """The file of a Store. `InvalidArgument` for what is none."""
+    file = getattr(store, "_file", None)
+    if not isinstance(file, File):
+        raise InvalidArgument(f"a store is what open() returns, not {shown(store)}")
+    return file
 
 
 def named(found: Packed) -> Iterator[tuple[tuple[int, ...], str]]:

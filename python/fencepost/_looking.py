@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from fencepost import _pack
 from fencepost._calls import FP, SCHEMA_VERSION, SQLITE_VERSION
-from fencepost._checks import name_bytes, whole
+from fencepost._checks import name_bytes, shown, whole
 from fencepost._file import File, named
 from fencepost._pack import Cursor, Filter, Packed
 from fencepost.errors import InvalidArgument
@@ -55,9 +55,9 @@ def outcome_state(state: str) -> int:
     return FP.DONE_UNLISTED if code == FP.DONE_LISTED else code
 
 
-def _asked(state: str) -> int:
-    if state not in ASKED:
-        raise InvalidArgument(f"state is one of {', '.join(STATES)}, not {state!r}")
+def _asked(state: object) -> int:
+    if not isinstance(state, str) or state not in ASKED:
+        raise InvalidArgument(f"state is one of {', '.join(STATES)}, not {shown(state)}")
     return ASKED[state]
 
 
@@ -108,11 +108,13 @@ def page(
         asked.since_us = moment_us(since, "since")
     if before is not None:
         asked.before_us = moment_us(before, "before")
+    if kind is not None:
+        name_bytes(kind, "kind")
+    if queue is not None:
+        asked.queue = file.find(queue)
     listing = repr((state, queue, lane, kind, asked.since_us, asked.before_us)).encode()
     if after is not None:
         asked.after = _cursor(after, listing)
-    if queue is not None:
-        asked.queue = file.find(queue)
     if kind is not None:
         asked.kind = file.find_kind(kind)
     if (queue is not None and not asked.queue) or (kind is not None and not asked.kind):

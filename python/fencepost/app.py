@@ -16,6 +16,7 @@ from typing import (
     overload,
 )
 
+from fencepost._checks import function
 from fencepost._file import File
 from fencepost._registry import Around, Registry
 from fencepost.codec import JSON, Codec, check_type
@@ -172,6 +173,7 @@ class App:
         Enter `enter(ctx)` around each job, in its own thread or task: a log context, a session, a
         trace. The first that was declared is the outermost.
         """
+        function(enter, "around")
         around: Around = enter
         self._registry.arounds.append(around)
 

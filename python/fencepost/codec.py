@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
+from fencepost._checks import shown
 from fencepost.errors import InvalidArgument, PayloadError
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def check_type(codec: Codec, type: Any) -> None:
 
 
 def _name(type: Any) -> str:
-    return getattr(type, "__qualname__", None) or repr(type)
+    return getattr(type, "__qualname__", None) or shown(type)
 
 
 # ---- pydantic, without importing it --------------------------------------------------------------

@@ -25,9 +25,9 @@ from typing import (
 from fencepost import _looking, _pack
 from fencepost._arguments import Arguments
 from fencepost._calls import FP
-from fencepost._checks import name_bytes, whole
+from fencepost._checks import flag, function, identity, name_bytes, several, shown, whole
 from fencepost._enqueue import PRIORITIES, Entry, entry, put_entries, send
-from fencepost._file import File
+from fencepost._file import File, file_of
 from fencepost._verdicts import QUEUES_OWN
 from fencepost.codec import Codec
 from fencepost.errors import Cancelled, Gone, InvalidArgument, JobFailed
@@ -107,16 +107,16 @@ class Job(Generic[P, R]):
         unknown = policy.keys() - JobPolicy.__optional_keys__
         if unknown:
             raise InvalidArgument(f"{', '.join(sorted(unknown))}: no such policy of a job")
+        function(fn, "a job")
         self.fn = fn
-        self.name = policy.get("name") or fn.__name__
-        name_bytes(self.name, "a job's name")
+        self.name = _name(policy.get("name") or getattr(fn, "__name__", None))
         self._home = home
         self._bound: Store | None = None
         self._options: Options = {}
         # What follows is for the worker.
-        self._context = context
+        self._context = flag(context, "context")
         self._coroutine = inspect.iscoroutinefunction(fn)
-        self._aliases = tuple(policy.get("aliases", ()))
+        self._aliases = _names(policy.get("aliases", ()))
         self._backoff = _backoff(policy["backoff"]) if "backoff" in policy else None
         self._permanent = _exceptions(policy.get("permanent", ()))
         self._timeout_us = span_us(policy["timeout"], "timeout") if "timeout" in policy else None
@@ -142,6 +142,7 @@ class Job(Generic[P, R]):
 
     def at(self, store: Store, /) -> Self:
         """The same job in this store."""
+        file_of(store)
         other = copy.copy(self)
         other._bound = store
         return other
@@ -168,7 +169,7 @@ class Job(Generic[P, R]):
         Where an equal one was there under its key, the handle is of that one, and says
         `created=False`. `tx` and `wait` are those of this job's own options.
         """
-        bound = list(calls)
+        bound = several(calls, "calls", Call)
         for call in bound:
             if call._name != self.name:
                 raise InvalidArgument(f"a call of {call._name} is none of {self.name}")
@@ -195,7 +196,7 @@ class Job(Generic[P, R]):
 
     def handle(self, id: int, /) -> Handle[R]:
         """The handle of a message that was enqueued before. Looks at nothing: `key` is None."""
-        return Handle(self, self._file(None), id, created=False, key=None)
+        return Handle(self, self._file(None), identity(id), created=False, key=None)
 
     def _file(self, tx: Tx | None) -> File:
         """Which file: that of the transaction, of `.at()`, or the App's own."""
@@ -330,6 +331,20 @@ def _backoff(value: Backoff) -> Backoff:
 
 
 def _exceptions(kinds: Sequence[Any]) -> tuple[type[Exception], ...]:
-    if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds):
-        raise InvalidArgument("permanent is a tuple of exception classes")
-    return tuple(kinds)
+    found = tuple(several(kinds, "permanent errors", type))
+    if not all(issubclass(kind, BaseException) for kind in found):
+        raise InvalidArgument(f"permanent errors are exception classes, not {shown(kinds)}")
+    return found
+
+
+def _name(name: Any) -> str:
+    """The name of a job. It names the type of its payload, too, which may have no NUL."""
+    if b"\0" in name_bytes(name, "a job's name"):
+        raise InvalidArgument("a job's name contains a NUL character")
+    return str(name)
+
+
+def _names(names: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(names, str):
+        raise InvalidArgument(f"aliases are a list of names: [{shown(names)}]")
+    return tuple(_name(name) for name in several(names, "aliases"))

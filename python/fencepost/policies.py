@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from fencepost._calls import FP
-from fencepost._checks import name_bytes, whole
+from fencepost._checks import flag, name_bytes, shown, whole
 from fencepost.errors import InvalidArgument
 from fencepost.spans import span_us
 from fencepost.values import Backoff
@@ -55,25 +55,22 @@ def _count(value: Any, word: str) -> _Fields:
 
 
 def _flag(value: Any, word: str) -> _Fields:
-    if not isinstance(value, bool):
-        raise InvalidArgument(f"{word} is True or False, not {value!r}")
-    return {word: int(value)}
+    return {word: int(flag(value, word))}
 
 
 def _choice(*words: str) -> _Reader:
     def read(value: Any, word: str) -> _Fields:
         if value not in words:
-            raise InvalidArgument(f"{word} is {' or '.join(map(repr, words))}, not {value!r}")
+            raise InvalidArgument(f"{word} is {' or '.join(map(repr, words))}, not {shown(value)}")
         return {word: words.index(value)}
 
     return read
 
 
 def _backoff(value: Any, word: str) -> _Fields:
-    try:
-        base, factor, cap, jitter = Backoff(*value)
-    except TypeError:
-        raise InvalidArgument(f"{word} is a Backoff, not {value!r}") from None
+    if not isinstance(value, tuple) or not 1 <= len(value) <= len(Backoff._fields):
+        raise InvalidArgument(f"{word} is a Backoff, not {shown(value)}")
+    base, factor, cap, jitter = Backoff(*value)
     return {
         "base_us": span_us(base, "backoff.base"),
         "factor_milli": _milli(factor, "backoff.factor"),

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from fencepost import _pack
 from fencepost._calls import FP
-from fencepost._checks import name_bytes, whole
+from fencepost._checks import function, name_bytes, several, whole
 from fencepost._enqueue import PRIORITIES, digests, entry, put_entries, send
-from fencepost._file import File
+from fencepost._file import File, file_of
 from fencepost._pack import Put, Take
 from fencepost.claims import Batch, Claim, claims_of
 from fencepost.codec import check_type, encode_many
@@ -66,7 +66,7 @@ class Queue(Generic[T]):
     def at(self, store: Store, /) -> Self:
         """The same queue in this store."""
         other = copy.copy(self)
-        other._bound = store._file
+        other._bound = file_of(store)
         return other
 
     # ---- putting in ------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ class Queue(Generic[T]):
         messages and 1 GiB at once.
         """
         file = self._file(tx)
-        payloads = list(payloads)
+        payloads = several(payloads, "payloads")
         bodies = encode_many(file.codec, payloads)
         put = Put(
             0,
@@ -114,10 +114,12 @@ class Queue(Generic[T]):
             priority=whole(priority, "priority", *PRIORITIES),
         )
         if key is not None:
+            function(key, "key")
             put.keys = [name_bytes(key(payload), "key") for payload in payloads]
             put.life = FP.LIFE_LASTING
             put.digests = digests(bodies)
         if lane is not None:
+            function(lane, "lane")
             put.lanes = [name_bytes(lane(payload), "lane") for payload in payloads]
         wait_us = span_us(wait, "wait")
         return send(file, self._declaration, put, tx=unwrap(file, tx), wait_us=wait_us)
@@ -152,7 +154,7 @@ class Queue(Generic[T]):
 
         Acking the same claim again is no loss.
         """
-        held: Sequence[Claim[T]] = list(claims)
+        held: Sequence[Claim[T]] = several(claims, "claims", Claim)
         file = self._file(tx)
         if any(delivery.file is not file for delivery in {claim._delivery for claim in held}):
             raise InvalidArgument(f"some of {held!r} were claimed from another store")
@@ -184,6 +186,7 @@ class Queue(Generic[T]):
         linger_us = span_us(linger, "linger")
 
         def register(fn: Handler[T]) -> Handler[T]:
+            function(fn, "a handler")
             if self._handler is not None:
                 raise InvalidArgument(f"queue {self.name} has a handler already")
             self._handler, self._batch, self._linger_us = fn, batch, linger_us

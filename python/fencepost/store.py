@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
 
 from fencepost import _looking, _pack
 from fencepost._calls import FP, Core
-from fencepost._checks import name_bytes
+from fencepost._checks import flag, identity, name_bytes, several, shown, whole
 from fencepost._enqueue import read_headers
 from fencepost._file import File
 from fencepost.codec import JSON, Codec
@@ -35,6 +35,7 @@ T = TypeVar("T")
 
 REAL_CLOCK: Final = -1
 ANY_GENERATION: Final = -1
+PURGED_MAX: Final = 10_000  # rows of one purge, as in csrc/base.h
 Durability = Literal["full", "normal"]
 
 _REPLAYED: Final[dict[int, Any]] = {
@@ -127,13 +128,13 @@ class Store(AbstractContextManager["Store"]):
         The message, or None if there is none. `InvalidArgument` for one on a bulk queue that is
         not at its first place: those can be found in the line only.
         """
-        found = self._file.core.get(unwrap(self._file, None), id)
+        found = self._file.core.get(unwrap(self._file, None), identity(id))
         return next(_looking.messages(self._file, found), None)
 
     def content(self, id: int, /) -> Content:
         """What the message says and what came of it, as bytes. Raises `Gone`."""
         unwrap(self._file, None)
-        found = self._file.core.content(id)
+        found = self._file.core.content(identity(id))
         (lengths,) = _pack.records(found)
         (body, headers, result, _progress), _ = _pack.parts(found.blob, 0, lengths)
         return Content(body or b"", read_headers(headers), result)
@@ -150,7 +151,7 @@ class Store(AbstractContextManager["Store"]):
     def check(self, *, full: bool = False) -> list[str]:
         """What is wrong with the file, a sentence each; empty: healthy. `full`: integrity, too."""
         unwrap(self._file, None)
-        found = self._file.core.check(full=full)
+        found = self._file.core.check(full=flag(full, "full"))
         at, sentences = 0, []
         for lengths in _pack.records(found):
             parts, at = _pack.parts(found.blob, at, lengths)
@@ -175,10 +176,10 @@ class Store(AbstractContextManager["Store"]):
         """
         unwrap(self._file, None)
         gap_us = 0 if rate is None else _gap_us(rate)
-        wanted = list(messages)
+        wanted = several(messages, "messages", Message)
         pairs = _pack.pairs((message.id, message.generation) for message in wanted)
         delay_us = span_us(delay, "delay")
-        answers = self._file.core.replay(pairs, delay_us, gap_us, apply=apply)
+        answers = self._file.core.replay(pairs, delay_us, gap_us, apply=flag(apply, "apply"))
         return [
             Replayed(message.id, _REPLAYED[answer])
             for message, answer in zip(wanted, answers, strict=True)
@@ -189,7 +190,7 @@ class Store(AbstractContextManager["Store"]):
         Take messages out of the line, pending or leased; how many were. A leased one's holder finds
         its lease lost. `InvalidArgument` if some are on a bulk queue and have moved: those stay.
         """
-        ids = [message.id for message in messages]
+        ids = [message.id for message in several(messages, "messages", Message)]
         answers = self._file.core.cancel(unwrap(self._file, None), ids)
         if FP.INVALID in answers:
             raise InvalidArgument(
@@ -215,7 +216,8 @@ class Store(AbstractContextManager["Store"]):
         code = _looking.outcome_state(state)
         before_us = moment_us(before, "before")
         number = 0 if queue is None else self._number(queue)
-        return self._file.core.purge(number, code, before_us, limit, apply=apply)
+        whole(limit, "limit", 1, PURGED_MAX)
+        return self._file.core.purge(number, code, before_us, limit, apply=flag(apply, "apply"))
 
     def release_lane(self, queue: str, lane: str, /) -> bool:
         """Let a lane go on that halted behind a dead head. False: it did not stand still."""
@@ -303,14 +305,16 @@ def opened(
 ) -> Store:
     """`open`, and for the testing kit the moment at which its hand-turned clock begins."""
     if durability not in ("full", "normal"):
-        raise InvalidArgument(f'durability is "full" or "normal", not {durability!r}')
+        raise InvalidArgument(f'durability is "full" or "normal", not {shown(durability)}')
+    if not callable(getattr(codec, "encode", None)) or not callable(getattr(codec, "decode", None)):
+        raise InvalidArgument(f"codec has encode and decode, and {shown(codec)} has not")
     encoded = _path_bytes(path)
     core = Core(
         encoded,
-        create=create,
-        wal=wal,
-        network=network,
-        foreign_keys=foreign_keys,
+        create=flag(create, "create"),
+        wal=flag(wal, "wal"),
+        network=flag(network, "network"),
+        foreign_keys=flag(foreign_keys, "foreign_keys"),
         normal=durability == "normal",
         hand_us=REAL_CLOCK if hand is None else moment_us(hand, "now"),
         patience=seconds(span_us(busy_timeout, "busy_timeout")),
@@ -319,15 +323,18 @@ def opened(
 
 
 def _path_bytes(path: StrPath) -> bytes:
-    encoded = os.fsencode(path)
+    try:
+        encoded = os.fsencode(path)
+    except (TypeError, UnicodeEncodeError) as error:
+        raise InvalidArgument(f"{shown(path)} is no path: {error}") from None
     if b"\0" in encoded:
         raise InvalidArgument("the path has a NUL in it")
     return encoded
 
 
-def _gap_us(rate: float) -> int:
-    if not rate > 0:
-        raise InvalidArgument(f"rate is so many a second, not {rate!r}")
+def _gap_us(rate: object) -> int:
+    if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not rate > 0:
+        raise InvalidArgument(f"rate is so many a second, not {shown(rate)}")
     return round(SECOND / rate)
 
 

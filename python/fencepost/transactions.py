@@ -20,6 +20,7 @@ from typing import Any, Final, TypeAlias
 
 from fencepost import _pack
 from fencepost._calls import Guest, OpenTx
+from fencepost._checks import name_bytes, one_by_one
 from fencepost._file import File
 from fencepost.errors import Error, InvalidArgument
 from fencepost.spans import SECOND, span_us
@@ -76,7 +77,7 @@ class Transaction:
         written = 0
         with Guest(self._use(), _sql(sql)) as guest:
             names = guest.parameters()
-            sets = iter(params)
+            sets = one_by_one(params, "sets of parameters")
             while chunk := [_pack.values(_in_order(names, one)) for one in islice(sets, SETS)]:
                 self._use()  # the parameters may come from a generator that ended us
                 written += guest.run(len(chunk), b"".join(chunk))[1]
@@ -174,8 +175,7 @@ def _spoken(owner: Owner) -> str:
 
 
 def _sql(sql: str) -> str:
-    if not isinstance(sql, str):
-        raise InvalidArgument(f"a statement is text, not {type(sql).__name__}")
+    name_bytes(sql, "a statement")
     return sql
 
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from fencepost._checks import whole
+from fencepost._checks import several, shown, whole
 from fencepost._crew import Crew
 from fencepost._loop import Loop
 from fencepost._registry import Registry
@@ -48,17 +48,17 @@ class Worker:
         grace: Span,
         stores: Iterable[Store],
     ) -> None:
+        if isinstance(queues, str):
+            raise InvalidArgument(f"queues is a list of names: [{shown(queues)}]")
         self._registry = registry
         self._own = own
-        self._queues = queues
+        self._queues = None if queues is None else several(queues, "queues", str)
         self._threads = whole(threads, "threads", 1, THREADS_MAX)
         self._grace = seconds(span_us(grace, "grace"))
-        self._stores = list(stores)
+        self._stores = several(stores, "stores", Store)
         self._changing = threading.RLock()
         self._crew: Crew | None = None
         self._loops: dict[Store, Loop] = {}
-        if isinstance(queues, str):
-            raise InvalidArgument(f"queues is a list of names: [{queues!r}]")
 
     @property
     def running(self) -> bool:
@@ -122,6 +122,7 @@ class Worker:
 
     def add(self, store: Store, /) -> None:
         """Work on a further store, at once if it runs."""
+        several([store], "stores", Store)
         with self._changing:
             if store in self._stores:
                 return
@@ -131,6 +132,7 @@ class Worker:
 
     def remove(self, store: Store, /) -> None:
         """Work on this store no more; what runs for it finishes within the grace."""
+        several([store], "stores", Store)
         with self._changing:
             if store in self._stores:
                 self._stores.remove(store)
