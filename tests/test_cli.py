@@ -37,6 +37,13 @@ def test_a_call_without_a_command_shows_what_there_is(run: Run) -> None:
     done = run(code=2)
     for command in ("work", "ingest", "stats", "list", "show", "demo"):
         assert command in done.stdout
+    assert done.stdout.count("...") == 1  # of the usage; no line about a command is cut
+
+
+def test_the_file_is_named_before_the_command(run: Run) -> None:
+    """The likeliest slip has an answer of its own."""
+    said = "fencepost: --database stands before the command: fencepost --database PATH stats\n"
+    assert run("stats", "--database", "app.db", code=2).stderr == said
 
 
 @pytest.mark.parametrize(
@@ -163,10 +170,32 @@ def test_what_a_file_says_cannot_steer_the_terminal(tmp_path: Path) -> None:
         assert "[bold]q" in seen
 
 
-def on_a_terminal(arguments: list[str]) -> str:
+@pytest.mark.parametrize("width", [20, 60, 80, 100, 300])
+def test_a_narrow_terminal_cuts_nothing(tmp_path: Path, width: int) -> None:
+    """What does not fit into a table is told without one; only sentences are wrapped."""
+    path = tmp_path / "app.db"
+    key = "customer:2f9c1d7e-aaaa-bbbb-cccc-000000000001"
+    with fencepost.open(path) as store:
+        queue = store.queue("a-queue-of-some-length")
+        queue.enqueue(1, key=key, lane="tenant-1")
+        queue.claim()[0].fail("what went wrong at the far end, in a sentence that is long")
+    words = {
+        ("stats",): ["a-queue-of-some-length", "pending", "waiting", "leased", "paused"],
+        ("list", "dead"): [key, "tenant-1", "attempt", "ended", "sentence"],
+        ("show", "1"): [key, "tenant-1", "generation", "sentence"],
+    }
+    for call, wanted in words.items():
+        seen = on_a_terminal(["--database", str(path), *call], width)
+        assert "…" not in seen
+        assert [word for word in wanted if word not in seen] == []
+        assert width > 20 or "│" not in seen
+        assert width < 300 or "│" in seen
+
+
+def on_a_terminal(arguments: list[str], width: int = 300) -> str:
     """All that `fencepost ARGUMENTS` writes when it believes to have a person before it."""
     master, slave = pty.openpty()
-    environment = {**quiet_environment(), "TERM": "xterm-256color", "COLUMNS": "300"}
+    environment = {**quiet_environment(), "TERM": "xterm-256color", "COLUMNS": str(width)}
     command = [sys.executable, "-m", "fencepost", *arguments]
     with subprocess.Popen(command, stdout=slave, stderr=slave, env=environment) as process:
         os.close(slave)

@@ -37,7 +37,7 @@ class Kill(NamedTuple):
     applied: int  # reports that were applied at that moment
 
 
-@click.command()
+@click.command(short_help="Earthquake reports through a queue whose workers get killed.")
 @click.option("--database", "path", metavar="PATH", help="A new file; else one in a new folder.")
 @click.option("--file", type=click.Path(), help="Other reports: JSON lines with id, mag and place.")
 @click.option("--workers", type=click.IntRange(1), default=2, show_default=True)
@@ -81,7 +81,7 @@ def demo(
                 tx.execute(statement)
         first = _ingest(queue, data)
         say(f"{first.added:,} earthquake reports enqueued in {path}")
-        say(f"{workers} worker processes start; {kills} times one is killed with SIGKILL")
+        say(f"worker processes: {workers}; kills with SIGKILL to come: {kills}")
         crew = Crew(path, workers)
         task = bar.add_task("applied", total=len(ids))
         watch = Watch(store, crew, lambda applied: bar.update(task, completed=applied))
@@ -171,7 +171,7 @@ def _tell(console: Console, found: Count, first: Ingest, again: Ingest, kills: i
             Column("region", style="bold"),
             Column("reports", right=True),
             Column("strongest", right=True, style="yellow"),
-            Column("where"),
+            Column("where", wraps=True),
         ],
         rows,
         title="Earthquakes by region",

@@ -161,7 +161,7 @@ def _lines(source: BinaryIO) -> Iterator[tuple[int, bytes]]:
         yield number, text.removeprefix(_BOM) if number == 1 else text
 
 
-@click.command()
+@click.command(short_help="Put JSON lines into a queue, a message each.")
 @click.argument("queue")
 @click.argument("file", type=click.Path(allow_dash=True))
 @click.option("--key", metavar="FIELD", help="Once per value of this field; a.b goes inwards.")

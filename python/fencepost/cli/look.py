@@ -20,18 +20,24 @@ PAGE = 200  # messages that the store lists at once
 @json_option
 @click.pass_obj
 def stats(database: Database, as_json: bool) -> None:
-    """Counts and ages by queue."""
+    """
+    Counts and ages by queue.
+
+    What is waiting stands behind another one of its lane; late are the seconds for which the first
+    one in line has been due.
+    """
     with database.open() as store:
         found = store.stats()
     if as_json:
         document(found)
         return
-    counts = ("pending", "waiting", "leased", "done", "dead", "unknown", "cancelled")
+    counts = ["pending", "waiting", "leased", "done", "dead"]
+    counts += [state for state in ("unknown", "cancelled") if found["totals"][state]]
     table(
         [
             Column("queue", style="bold"),
             *(Column(name, right=True) for name in counts),
-            Column("oldest due, s", right=True),
+            Column("late, s", right=True),
             Column("paused"),
         ],
         [
@@ -41,7 +47,7 @@ def stats(database: Database, as_json: bool) -> None:
     )
 
 
-@click.command("list")
+@click.command("list", short_help="Messages in a state, without their payload.")
 @click.argument("state", type=click.Choice(STATES), default="pending")
 @click.option("--queue", help="Only of this queue.")
 @click.option("--after", metavar="CURSOR", help="Go on behind a page: its `next`.")
@@ -59,7 +65,8 @@ def list_(
     """
     Messages in a STATE (else the pending ones), without their payload.
 
-    Those in line by due time; the others by when they ended.
+    Those in line by due time; the others by when they ended. What is done is listed where
+    its queue keeps it: queues of jobs do, others with the policies `keep` and `listed`.
     """
     wanted = cast("fencepost.State", state)
     found: list[fencepost.Message] = []
@@ -83,7 +90,7 @@ def list_(
             Column("state"),
             Column("attempt", right=True),
             Column("due" if state in ("pending", "leased") else "ended"),
-            Column("failure"),
+            Column("failure", wraps=True),
         ],
         [
             [m.id, m.queue, m.key, m.lane, m.state, m.attempt, m.due or m.settled_at, _failure(m)]
@@ -118,7 +125,7 @@ def show(database: Database, id: int, payload: bool, as_json: bool) -> int:
     for name in ("headers", "payload", "result"):
         if name in told:
             told[name] = json.dumps(told[name], ensure_ascii=False)
-    table([Column("field", style="bold"), Column("value")], list(told.items()))
+    table([Column("field", style="bold"), Column("value", wraps=True)], list(told.items()))
     return 0
 
 

@@ -12,10 +12,11 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timezone
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import click
 from rich.box import ROUNDED
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -28,6 +29,7 @@ class Column(NamedTuple):
     name: str
     right: bool = False
     style: str = ""
+    wraps: bool = False  # where a terminal is narrow; what does not wrap is never cut either
 
 
 def printable(text: str) -> str:
@@ -58,23 +60,24 @@ def table(
     console: Console | None = None,
 ) -> None:
     """
-    Print rows: a table on a terminal; elsewhere columns padded with spaces, a line a row.
+    Print rows: a table on a terminal that is wide enough for it; elsewhere columns padded with
+    spaces, a line a row.
 
     A value that is a `Text` keeps its own style.
     """
     console = console or Console()
-    if console.is_terminal:
+    rows = list(rows)
+    cells = [[column.name for column in columns], *([cell(value) for value in row] for row in rows)]
+    widths = [max(map(len, texts)) for texts in zip(*cells, strict=True)]
+    if console.is_terminal and _least_width(columns, cells) <= console.width:
         grid = Table(title=Text(title) if title else None, header_style="bold", box=ROUNDED)
         for column in columns:
-            grid.add_column(
-                column.name, justify="right" if column.right else "left", style=column.style
-            )
+            side: Literal["left", "right"] = "right" if column.right else "left"
+            grid.add_column(column.name, justify=side, style=column.style, no_wrap=not column.wraps)
         for row in rows:
             grid.add_row(*(v if isinstance(v, Text) else Text(cell(v)) for v in row))
         console.print(grid)
         return
-    cells = [[column.name for column in columns], *([cell(value) for value in row] for row in rows)]
-    widths = [max(map(len, texts)) for texts in zip(*cells, strict=True)]
     if title:
         print(f"\n{title}", file=console.file)
     for row in cells:
@@ -83,6 +86,15 @@ def table(
             for text, width, column in zip(row, widths, columns, strict=True)
         )
         print("  ".join(padded).rstrip(), file=console.file)
+
+
+def _least_width(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> int:
+    """What the table takes with its borders when all that wraps is wrapped at each space."""
+    widths = [
+        max(cell_len(piece) for text in texts for piece in (text.split() if wraps else [text]))
+        for (_, _, _, wraps), texts in zip(columns, zip(*cells, strict=True), strict=True)
+    ]
+    return sum(widths) + 3 * len(widths) + 1
 
 
 @contextlib.contextmanager

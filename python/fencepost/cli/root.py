@@ -41,6 +41,16 @@ for command in (work, ingest, stats, list_, show, demo):
     cli.add_command(command)
 
 
+def _usage(error: click.UsageError) -> str:
+    if error.ctx is None:
+        return error.format_message()
+    path = error.ctx.command_path
+    if isinstance(error, click.NoSuchOption) and error.option_name == "--database":
+        name, _, command = path.partition(" ")
+        return f"--database stands before the command: {name} --database PATH {command}"
+    return f"{error.format_message()} (see: {path} --help)"
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run one command; the exit code. Whatever goes wrong is told in one line on stderr."""
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -49,8 +59,7 @@ def run(arguments: Sequence[str]) -> int:
         code = cli.main(list(arguments), prog_name="fencepost", standalone_mode=False)
         sys.stdout.flush()
     except click.UsageError as error:
-        hint = f" (see: {error.ctx.command_path} --help)" if error.ctx else ""
-        complain(error.format_message() + hint)
+        complain(_usage(error))
         return 2
     except click.ClickException as error:
         complain(error.format_message())

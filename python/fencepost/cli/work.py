@@ -20,7 +20,7 @@ from fencepost.cli.supervise import Supervisor, hold
 log = logging.getLogger("fencepost.cli")
 
 
-@click.command()
+@click.command(short_help="Run the jobs and handlers of an App.")
 @click.argument("target", metavar="MODULE:APP")
 @click.option("--queues", metavar="A,B", help="Only these queues.")
 @click.option("--threads", type=click.IntRange(1), default=8, show_default=True)
