@@ -116,7 +116,7 @@ static int check_room(txn *t, const policy *p, int64_t more, fp_error *err) {
   }
   int code = policy_size(t, p->queue, &size, err);
   if (code == FP_OK && size + more > max) {
-    code = err_set(err, FP_FULL, "the queue is full: %lld of %lld, and %lld more do not fit",
+    code = err_set(err, FP_FULL, "the queue is full: %lld of %lld, and %lld more would be too many",
                    (long long)size, (long long)max, (long long)more);
   }
   return code;

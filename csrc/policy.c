@@ -84,6 +84,12 @@ int policy_size(txn *t, int64_t queue, int64_t *size, fp_error *err) {
   return stmt_end(&s, err);
 }
 
+/* What a queue of this profile carries, in words. */
+static const char *content_of(int64_t profile) {
+  static const char *const words[] = {"data", "jobs", "deliveries", "receipts", "wake-ups"};
+  return profile >= 0 && profile <= FP_PROFILE_WAKEUP ? words[profile] : "something newer";
+}
+
 int policy_define(txn *t, span name, int32_t profile, const int64_t *fields, int64_t *number,
                   bool *raised, fp_error *err) {
   int64_t now[FP_POLICY_FIELDS], wanted[FP_POLICY_FIELDS], size = 0;
@@ -97,8 +103,8 @@ int policy_define(txn *t, span name, int32_t profile, const int64_t *fields, int
     defaults(profile, wanted);
   }
   if (there && now[PROFILE] != profile) {
-    return err_set(err, FP_INVALID, "the queue '%.*s' is of another profile (%lld, not %d)",
-                   (int)name.bytes, name.at, (long long)now[PROFILE], profile);
+    return err_set(err, FP_INVALID, "the queue '%.*s' is one of %s, not of %s", (int)name.bytes,
+                   name.at, content_of(now[PROFILE]), content_of(profile));
   }
   for (int i = 0; i < FP_POLICY_FIELDS; i++) {
     if (fields[i] != INT64_MIN && i != PROFILE) wanted[i] = fields[i];

@@ -169,6 +169,30 @@ def test_the_first_that_is_refused(
     refused(lambda: queue.enqueue(1, **options), words)
 
 
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        ({"lease": 0}, "lease is 0: it would be over at once"),
+        ({"backoff": fencepost.Backoff(jitter=1.5)}, "jitter is a share, from 0 to 1, not 1.5"),
+    ],
+    ids=str,
+)
+def test_a_policy_is_refused_in_the_units_it_was_given_in(
+    store: Store, policy: Any, words: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=words):
+        store.queue("q", **policy)
+
+
+def test_a_queue_of_jobs_is_none_of_data(store: Store) -> None:
+    """What is wrong is told by what the queue carries."""
+    app = fencepost.App(store.path)
+    app.job(name="work")(print).enqueue()
+    with pytest.raises(InvalidArgument, match="the queue 'default' is one of jobs, not of data"):
+        store.queue("default").claim()
+    app.store.close()
+
+
 def test_a_payload_that_cannot_be_encoded_changes_nothing(store: Store, refused: Refused) -> None:
     queue = store.queue("q")
     queue.claim()

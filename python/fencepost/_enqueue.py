@@ -69,7 +69,7 @@ def entry(body: bytes, options: Mapping[str, Any]) -> Entry:
     key, unique = options.get("key"), options.get("unique")
     if key is not None and unique is not None:
         raise InvalidArgument(
-            "key and unique at once: a message is once for ever or once at a time"
+            "key and unique at once: a message is once until retention, or once at a time"
         )
     word, life, name = "key", FP.LIFE_LASTING, key
     if unique is not None:

@@ -33,7 +33,7 @@ log: Final = logging.getLogger("fencepost.worker")
 
 LOST: Final = "the lease was lost"
 STOPPING: Final = "the worker is stopping"
-TIMED_OUT: Final = "the time-out is over"
+TIMED_OUT: Final = "its time is up"
 
 
 class Host(Protocol):

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from fencepost._calls import FP
 from fencepost._checks import flag, name_bytes, shown, whole
 from fencepost.errors import InvalidArgument
-from fencepost.spans import span_us
+from fencepost.spans import lease_us, span_us
 from fencepost.values import Backoff
 
 __all__ = ["Declaration", "declared"]
@@ -71,11 +71,14 @@ def _backoff(value: Any, word: str) -> _Fields:
     if not isinstance(value, tuple) or not 1 <= len(value) <= len(Backoff._fields):
         raise InvalidArgument(f"{word} is a Backoff, not {shown(value)}")
     base, factor, cap, jitter = Backoff(*value)
+    jitter_milli = _milli(jitter, "backoff.jitter")
+    if jitter_milli > 1000:
+        raise InvalidArgument(f"backoff.jitter is a share, from 0 to 1, not {jitter}")
     return {
         "base_us": span_us(base, "backoff.base"),
         "factor_milli": _milli(factor, "backoff.factor"),
         "cap_us": span_us(cap, "backoff.cap"),
-        "jitter_milli": _milli(jitter, "backoff.jitter"),
+        "jitter_milli": jitter_milli,
     }
 
 
@@ -89,7 +92,7 @@ def _not_yet(value: Any, word: str) -> _Fields:
 
 
 _readers: Final[dict[str, _Reader]] = {
-    "lease": _span,
+    "lease": lambda value, word: {f"{word}_us": lease_us(value)},
     "max_attempts": _count,
     "backoff": _backoff,
     "max_age": _span,
