@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import threading
+from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,14 @@ import fencepost
 from fencepost import (
     App,
     Backoff,
+    Batch,
     Context,
     JobFailed,
     PermanentError,
     RetryLater,
 )
 from fencepost._verdicts import backoff_us
+from fencepost.codec import JSON
 from harness_worker import AT_ONCE, failure, until
 
 # ---- results -------------------------------------------------------------------------------------
@@ -303,3 +306,57 @@ def test_the_child_of_a_handler_that_forks_is_no_second_worker(app: App) -> None
 
     with app.worker():
         assert [forks.enqueue(leaves).result(30) for leaves in (True, False)] == [0, 0]
+
+
+def test_what_is_around_a_handler_makes_no_result_of_what_it_raised(app: App) -> None:
+    app.around(lambda ctx: suppress(ValueError))
+
+    @app.job(max_attempts=1)
+    def fail() -> int:
+        raise ValueError("no")
+
+    @app.job(max_attempts=1)
+    async def fail_too() -> int:
+        raise ValueError("no")
+
+    with app.worker():
+        for handle in (fail.enqueue(), fail_too.enqueue()):
+            with pytest.raises(JobFailed, match="no"):
+                handle.result(30)
+            assert failure(handle).code == "ValueError"
+
+
+@pytest.mark.parametrize("kind", [ZeroDivisionError, SystemExit])
+def test_a_codec_that_breaks_costs_an_attempt_and_not_the_lease(
+    path: Path, kind: type[BaseException]
+) -> None:
+    """It is no PayloadError, so the payload may be sound: a job and a batch are tried again."""
+    broken = ["job", 2, 3]
+
+    class Codec:
+        def encode(self, value: object, /) -> bytes:
+            return JSON.encode(value)
+
+        def decode(self, body: bytes, type: Any, /) -> Any:
+            if broken:
+                del broken[0]
+                raise kind
+            return JSON.decode(body, type)
+
+    app = App(path, codec=Codec())
+    queue, seen = app.queue("q", int, backoff=AT_ONCE), set()
+
+    @queue.handler(batch=2)
+    def take(batch: Batch[int]) -> None:
+        seen.update(batch.payloads)
+
+    @app.job(backoff=AT_ONCE)
+    def double(n: int) -> int:
+        return 2 * n
+
+    with app.store:
+        handle = double.enqueue(21)
+        queue.enqueue_many([1, 2])
+        with app.worker():
+            assert handle.result(20) == 42
+            until(lambda: seen == {1, 2})

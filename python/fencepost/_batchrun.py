@@ -83,6 +83,9 @@ class BatchRun(Run):
             except PayloadError as error:
                 log.warning("%s %d: its payload cannot be decoded", self.name, claim.id)
                 self.verdicts.append(failed(claim._key, "undecodable", None, str(error)))
+            except BaseException as error:  # a codec's own, or no memory: not the payload's fault
+                log_raised(f"{self.name} {claim.id}, decoded,", error)
+                self.verdicts.append(self._verdict(claim, error, unsure=False))
             else:
                 readable.append(claim)
         return Batch(readable, self)

@@ -39,6 +39,9 @@ class JobRun(Run):
         except PayloadError as error:
             self._unreadable(error)
             return
+        except BaseException as error:  # a codec's own, or no memory: not the payload's fault
+            self._raised(error)
+            return
         try:
             with self._surrounded(context):
                 result = self._job.fn(*args, **kwargs)
@@ -53,6 +56,9 @@ class JobRun(Run):
             context, args, kwargs = self._arguments()
         except PayloadError as error:
             self._unreadable(error)
+            return
+        except BaseException as error:  # a codec's own, or no memory: not the payload's fault
+            self._raised(error)
             return
         try:
             with self._surrounded(context):
@@ -77,10 +83,18 @@ class JobRun(Run):
 
     @contextmanager
     def _surrounded(self, context: Context) -> Iterator[None]:
+        """What is around a handler sees what it raises, and cannot make a result of it."""
+        left_by: BaseException | None = None
         with ExitStack() as stack:
             for around in self._registry.arounds:
                 stack.enter_context(around(context))
-            yield
+            try:
+                yield
+            except BaseException as error:
+                left_by = error
+                raise
+        if left_by is not None:
+            raise left_by
 
     def _returned(self, context: Context, result: object) -> None:
         _points.at("handled", self.name)
