@@ -75,11 +75,7 @@ static int bring_back(txn *t, int64_t id, const ended *e, const facts *f, int64_
   }
   code = line_put(t, &at, err);
   if (code != FP_OK) return code;
-  t->troubled = 1;
-  s = stmt_use(&t->d->sql, SQL_TROUBLE_SINCE);
-  put_i64(&s, "id", id);
-  put_i64(&s, "since", t->now_us);
-  code = stmt_end(&s, err);
+  code = settle_anew(t, id, due, err);
   txn_count(t, f->queue, room < 0 ? N_WAITING : N_PENDING, 1);
   txn_count(t, f->queue, txn_state_of(e->state), -1);
   return code;

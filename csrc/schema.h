@@ -69,7 +69,8 @@
 #define SCHEMA_DUE_ID                                                                           \
   "CREATE INDEX fencepost_due_id ON fencepost_due (id) WHERE addressed = 1"
 
-/* The last failure of what is still in line. `since`: where max_age counts from after a replay. */
+/* The last failure of what is still in line. `since`: where max_age counts from,
+** after a replay or in a further turn; NULL: from the first due moment. */
 #define SCHEMA_TROUBLE                                                                          \
   "CREATE TABLE fencepost_trouble (id INTEGER PRIMARY KEY, kind TEXT, code TEXT, text TEXT,"    \
   " since INTEGER)"

@@ -39,6 +39,17 @@ static int put_trouble(txn *t, int64_t id, const failure *why, fp_error *err) {
   return stmt_end(&s, err);
 }
 
+int settle_anew(txn *t, int64_t id, int64_t since_us, fp_error *err) {
+  int code = FP_OK;
+  if (txn_troubled(t)) code = txn_drop(t, SQL_TROUBLE_DROP, id, err);
+  if (code != FP_OK) return code;
+  t->troubled = 1;
+  stmt s = stmt_use(&t->d->sql, SQL_TROUBLE_SINCE);
+  put_i64(&s, "id", id);
+  put_i64(&s, "since", since_us);
+  return stmt_end(&s, err);
+}
+
 static void count_out(txn *t, const place *at) {
   int state = at->turn < 0 ? N_WAITING : at->stage == 0 ? N_PENDING : N_LEASED;
   txn_count(t, at->queue, state, -1);
@@ -134,9 +145,10 @@ static int64_t back_off(const policy *p, int64_t attempt) {
   return (int64_t)(span_us * (1.0 + side * (double)p->field[JITTER] / 1000.0));
 }
 
-/* Where max_age counts from: the last replay, or the enqueue. */
+/* Where max_age counts from: the first moment at which it was due, after its last replay if there
+** was one. What was put off on purpose does not age meanwhile. */
 static int age_start(txn *t, const facts *f, int64_t id, int64_t *since, fp_error *err) {
-  *since = f->enqueued_at;
+  *since = f->due > f->enqueued_at ? f->due : f->enqueued_at;
   if (!txn_troubled(t)) return FP_OK;
   stmt s = stmt_use(&t->d->sql, SQL_TROUBLE_GET);
   put_i64(&s, "id", id);
@@ -230,7 +242,8 @@ static int carry_out(txn *t, const fp_verdict *v, const char **blob, int32_t *an
     case FP_ACK:
       if (at.again != 0) { /* re-armed meanwhile: this turn is done, the next one is due */
         at.attempts = 0;
-        return put_back(t, &at, at.again, err);
+        code = settle_anew(t, at.id, at.again, err);
+        return code == FP_OK ? put_back(t, &at, at.again, err) : code;
       }
       return leave(t, &at, FP_DONE_LISTED, &why, result, true, err);
     case FP_RETRY:

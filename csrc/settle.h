@@ -33,6 +33,8 @@ typedef struct failure {
 ** or neither as the queue says. */
 int settle_leave(txn *t, const place *at, int32_t state, const failure *why, span result,
                  fp_error *err);
+/* What failed before is forgotten, and max_age counts from `since_us` on. */
+int settle_anew(txn *t, int64_t id, int64_t since_us, fp_error *err);
 /* Cancels what stands at *at. `free_key` false: the key has another owner already. */
 int settle_cancel_at(txn *t, const place *at, bool free_key, fp_error *err);
 

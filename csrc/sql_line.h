@@ -104,8 +104,7 @@
     " ON CONFLICT (id) DO UPDATE SET kind = excluded.kind, code = excluded.code,"               \
     " text = excluded.text")                                                                    \
   X(TROUBLE_SINCE,                                                                              \
-    "INSERT INTO fencepost_trouble (id, since) VALUES (:id, :since)"                            \
-    " ON CONFLICT (id) DO UPDATE SET since = excluded.since")                                   \
+    "INSERT INTO fencepost_trouble (id, since) VALUES (:id, :since)")                           \
   X(TROUBLE_DROP, "DELETE FROM fencepost_trouble WHERE id = :id")                               \
   X(PROGRESS_ANY, "SELECT id FROM fencepost_progress LIMIT 1")                                  \
   X(PROGRESS_PUT,                                                                               \

@@ -223,6 +223,20 @@ def test_age_counts_from_the_last_replay(core: Core) -> None:
     assert settle(core, said(held, lib.FP_RETRY, 1)) == [lib.FP_DEAD]
 
 
+def test_what_was_put_off_on_purpose_does_not_age_meanwhile(core: Core) -> None:
+    """Neither before its first due moment, nor before that of a replay."""
+    queue = define(core, "q", max_age_us=100 * SECOND)
+    (one,) = put(core, queue, b"a", delay_us=1000 * SECOND)
+    for due in (1000, 5000):
+        core.hand(START + due * SECOND)
+        (held,) = take(core, queue)
+        assert settle(core, said(held, lib.FP_RETRY, 100 * SECOND)) == [lib.FP_DONE]
+        core.hand(START + (due + 100) * SECOND)
+        (held,) = take(core, queue)
+        assert settle(core, said(held, lib.FP_RETRY, 1)) == [lib.FP_DEAD]
+        core.replay(array("q", [one, -1]), (4000 - 100) * SECOND, 0, apply=True)
+
+
 # ---- what is left of a failure -------------------------------------------------------------------
 
 

@@ -14,7 +14,19 @@ import pytest
 
 from fencepost import InvalidArgument, QueueFull
 from fencepost._calls import Core
-from harness_core import START, Verdict, ack, define, keyed, lib, put, settle, state_of, take
+from harness_core import (
+    START,
+    Verdict,
+    ack,
+    define,
+    keyed,
+    lib,
+    message,
+    put,
+    settle,
+    state_of,
+    take,
+)
 from harness_core import core as opened
 from harness_ladder import findings
 from harness_outside import Outside
@@ -161,6 +173,26 @@ def test_a_wake_up_that_came_while_it_ran_is_not_lost(
     assert again.token > held.token
     ack(core, again)
     assert state_of(core, first) is None
+
+
+def test_a_further_turn_begins_anew(core: Core) -> None:
+    """Its age and its attempts count from there, and what failed before it is forgotten."""
+    queue = define(core, "wake", lib.FP_PROFILE_WAKEUP, max_age_us=100, lease_us=10_000)
+    first = woken(core, queue)
+    (held,) = take(core, queue)
+    settle(core, Verdict(held.id, held.token, lib.FP_RETRY, 0, None, b"error", None, b"why"))
+    (held,) = take(core, queue)
+    core.hand(START + 1000)
+    assert woken(core, queue) == first
+    assert ack(core, held) == [lib.FP_DONE]
+    found = message(core, first)
+    assert found is not None
+    assert (found.attempt, found.failure_kind) == (0, None)
+    (held,) = take(core, queue)
+    assert settle(core, Verdict(held.id, held.token, lib.FP_RETRY, 100)) == [lib.FP_DONE]
+    core.hand(START + 1100)
+    (held,) = take(core, queue)
+    assert settle(core, Verdict(held.id, held.token, lib.FP_RETRY, 1)) == [lib.FP_DEAD]
 
 
 def test_one_wake_up_twice_in_a_batch_is_one(core: Core, wakeups: int) -> None:

@@ -54,7 +54,7 @@ class Policy(TypedDict, total=False):
     lease: Span  # 30 s; renewed by the worker
     max_attempts: int  # 5, counted at claim, the first run included; 0 = no limit
     backoff: Backoff
-    max_age: Span  # 7 days from enqueue or the last replay: then no further retry
+    max_age: Span  # 7 days from when it was first due, or replayed: then no further retry
     keep: Span  # outcomes; 0 = none, as bulk queues have it
     key_window: Span  # how long a lasting `key` answers: the longer of keep and 7 days
     addressed: bool  # messages can be got and cancelled by id wherever they are
