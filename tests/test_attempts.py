@@ -202,6 +202,17 @@ def test_what_would_be_too_old_dies(core: Core, verb: int) -> None:
     assert found.failure_kind == b"too_old"
 
 
+def test_what_is_used_up_and_too_old_died_of_its_last_failure(core: Core) -> None:
+    queue = define(core, "q", max_age_us=SECOND, max_attempts=1)
+    held = one(core, queue)
+    core.hand(START + 10 * SECOND)
+    why = Verdict(held.id, held.token, lib.FP_RETRY, 0, None, b"error", None, b"it broke")
+    assert settle(core, why) == [lib.FP_DEAD]
+    found = message(core, held.id)
+    assert found is not None
+    assert found.failure_kind == b"error"
+
+
 def test_a_release_never_ages(core: Core) -> None:
     queue = define(core, "q", max_age_us=SECOND)
     held = one(core, queue)
