@@ -27,9 +27,10 @@ int disk_make_parents(const fp_options *options, fp_error *err) {
     if (path[i] != '/') continue;
     path[i] = 0;
     if (mkdir(path, 0700) != 0 && errno != EEXIST) {
+      int why = errno; /* the look that follows has an errno of its own */
       struct stat there;
       if (stat(path, &there) != 0) {
-        return err_set(err, FP_STORAGE, "the folder %s cannot be made: %s", path, strerror(errno));
+        return err_set(err, FP_STORAGE, "the folder %s cannot be made: %s", path, strerror(why));
       }
     }
     path[i] = '/';

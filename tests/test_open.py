@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -112,3 +113,10 @@ def test_durability_is_one_of_two_words(path: Path) -> None:
     with pytest.raises(InvalidArgument, match='"full" or "normal"'):
         fencepost.open(path, durability="off")  # type: ignore[arg-type]
     fencepost.open(path, durability="normal").close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a folder where not even root makes another")
+def test_a_folder_that_cannot_be_made_says_why() -> None:
+    """Why it was not made, and not what a look at it finds: that it is not there."""
+    with pytest.raises(StorageError, match="cannot be made: .*(ermi|ead-only)"):
+        fencepost.open("/sys/fencepost/app.db")
