@@ -155,9 +155,10 @@ int lane_widen(txn *t, const policy *p, fp_error *err) {
     put_i64(&s, "queue", p->queue);
     put_text(&s, "name", name);
     if (stmt_row(&s)) {
+      damaged = !get_is_text(&s);
       span next = get_text(&s, "name");
       l.found = true;
-      damaged = next.bytes > LANE_BYTES_MAX ||
+      damaged = damaged || next.bytes > LANE_BYTES_MAX ||
                 (next.bytes == name.bytes && memcmp(next.at, name.at, (size_t)next.bytes) == 0);
       if (!damaged) memcpy(last, next.at, (size_t)next.bytes);
       name = (span){last, next.bytes};

@@ -104,6 +104,8 @@ int64_t get_i64(stmt *s, const char *name) {
 
 bool get_null(stmt *s) { return sqlite3_column_type(s->handle, s->column) == SQLITE_NULL; }
 
+bool get_is_text(stmt *s) { return sqlite3_column_type(s->handle, s->column) == SQLITE_TEXT; }
+
 /* `text` converts where the file is UTF-16; the length must be asked for after that. */
 static span column_of(stmt *s, const char *name, bool text) {
   check_column(s, name);

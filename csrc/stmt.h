@@ -39,6 +39,7 @@ void put_rows(stmt *s, const char *name, const given_rows *rows); /* borrowed un
 bool stmt_row(stmt *s);                                /* one step; true: a row is there */
 int64_t get_i64(stmt *s, const char *name);
 bool get_null(stmt *s);                                /* is the next column NULL? moves nothing */
+bool get_is_text(stmt *s);                             /* is it text? the same */
 span get_text(stmt *s, const char *name);              /* UTF-8; until its next step */
 span get_bytes(stmt *s, const char *name);             /* the same, of a BLOB */
 /* Steps to the end, if it was not stepped yet; resets. */

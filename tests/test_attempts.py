@@ -248,6 +248,23 @@ def test_what_was_put_off_on_purpose_does_not_age_meanwhile(core: Core) -> None:
         core.replay(array("q", [one, -1]), (4000 - 100) * SECOND, 0, apply=True)
 
 
+def test_an_old_request_cannot_wake_a_newer_death(core: Core) -> None:
+    """A dead letter has a generation, which a replay names: the one that was seen."""
+    queue = define(core, "q")
+    held = one(core, queue)
+    for generation in (1, 2, 3):
+        settle(core, said(held, lib.FP_FAIL))
+        for other in (0, generation - 1, generation + 1):
+            pair = array("q", [held.id, other])
+            assert core.replay(pair, 0, 0, apply=True) == [lib.FP_SUPERSEDED]
+        pair = array("q", [held.id, generation])
+        assert core.replay(pair, 0, 0, apply=False) == [lib.FP_DONE]
+        assert core.replay(pair, 0, 0, apply=True) == [lib.FP_DONE]
+        assert core.replay(pair, 0, 0, apply=True) == [lib.FP_NOT_DEAD]
+        (held,) = take(core, queue)
+        assert held.generation == generation
+
+
 # ---- what is left of a failure -------------------------------------------------------------------
 
 

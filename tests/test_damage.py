@@ -62,6 +62,23 @@ def test_a_count_that_is_gone_is_told_and_nothing_is_written(path: Path, outside
         assert findings(core) == ""
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", ["X''", "X'ff'", "7", "hex(zeroblob(300))"])
+def test_a_lane_whose_name_is_none_does_not_turn_in_circles(
+    path: Path, outside: Outside, name: str
+) -> None:
+    """A blob sorts behind all text, and as text before it."""
+    with opened(path) as core:
+        queue = define(core, "q")
+        put(core, queue, *[b"x"] * 4, lanes=[b"x", b"x", b"y", b"z"])
+        outside.change(path, f"UPDATE fencepost_lane SET name = {name} WHERE name = 'y'")
+        try:
+            define(core, "q", lane_width=2)
+        except StorageError as error:
+            assert "damaged" in str(error)  # noqa: PT017 - a name that is only strange is none
+        assert len(take(core, queue, 5)) >= 2
+
+
 FULL = """
 import resource
 from fencepost import StorageError

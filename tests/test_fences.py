@@ -308,6 +308,7 @@ def test_a_savepoint_undoes_a_policy_and_an_enqueue(core: Core) -> None:
         core.queue_define(tx, b"q", lib.FP_PROFILE_JOB, {"lease_us": 5000})
         further = core.queue_define(tx, b"further", lib.FP_PROFILE_JOB, {})
         put(core, further, b"never", tx=tx)
+        put(core, queue, b"never", tx=tx)  # under the new policy, which is remembered now
         guest(tx, "ROLLBACK TO a")
         kept = put(core, queue, b"kept", tx=tx)[0]
     (held,) = take(core, queue)

@@ -124,8 +124,9 @@ def test_a_conflict_in_a_transaction_leaves_it_open(core: Core) -> None:
         (before,) = put(core, queue, b"before", tx=tx)
         with pytest.raises(Conflict):
             put(core, queue, b"1", b"2", keys=[b"x", b"k"], life=LASTING, tx=tx)
+        (between,) = put(core, queue, b"between", tx=tx)
         after = keyed(core, queue, b"x", b"another", tx=tx)
-    assert [first, before, after] == [first, first + 1, first + 2]
+    assert [before, between, after] == [first + 1, first + 2, first + 3]
     assert state_of(core, after) == lib.FP_PENDING
 
 
