@@ -74,7 +74,7 @@ def test_a_plain_handler_past_its_time_out_loses_its_message(app: App) -> None:
     def slow(ctx: Context) -> int:
         if ctx.attempt == 1:
             until(lambda: ctx.cancelled)
-            with pytest.raises(fencepost.Cancelled, match="time-out"):
+            with pytest.raises(fencepost.Cancelled, match="its time is up"):
                 ctx.check()
             told.append(True)
             assert gate.wait(30)
