@@ -13,6 +13,7 @@ from fencepost._desk import Desk
 from fencepost._file import File
 from fencepost._pack import Take, Verdict
 from fencepost._verdicts import acked
+from fencepost.policies import declared
 from harness_worker import lease
 
 
@@ -79,3 +80,13 @@ def test_a_look_for_nothing_takes_no_turn(app: App, path: Path) -> None:
     desk._core.patience = 0.0
     with fencepost.open(path) as other, other.transaction():
         assert desk.exchange(Take([number], 1)) == []
+
+
+def test_a_queue_is_held_for_its_max_age_at_the_most(app: App) -> None:
+    """A handler's slip of the pen must not shut a queue for years."""
+    app.store.queue("q", max_age=60).enqueue(1)
+    desk = Desk(app.store._file, {})
+    desk.hold(declared("q", {}), 10**15)
+    now = app.store._file.core.now()
+    held = app.store._file.core.queue_find(None, b"q")[1]["held_until_us"]
+    assert now < held <= now + 60_000_000

@@ -6,11 +6,14 @@ import asyncio
 import signal
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import fencepost
-from fencepost import App, Context, InvalidArgument
+from fencepost import App, Claim, Context, InvalidArgument
+from fencepost._desk import Desk
+from fencepost._pack import Take
 from harness_worker import Notes, ask_to_stop, errors_of, until, workers
 
 
@@ -224,3 +227,36 @@ def test_a_worker_that_finds_a_newer_schema_ends_with_a_clear_word(
     assert "NewerSchema" in errors_of(path)
     with pytest.raises(fencepost.NewerSchema):
         _ = scenario_app.declare(path, notes.path).app.store
+
+
+def test_a_second_stop_does_not_try_again_and_again_to_settle(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The handler hangs in a transaction of its own, so nothing can be given back: one try."""
+    running, gate = threading.Event(), threading.Event()
+
+    @app.job(context=True)
+    def hang(ctx: Context) -> None:
+        ctx.tx.execute("SELECT 1")
+        running.set()
+        assert gate.wait(60)
+
+    tries: list[int] = []
+    exchange = Desk.exchange
+
+    def counted(desk: Desk, take: Take | None) -> list[Claim[Any]]:
+        if desk and take is None:
+            tries.append(1)
+        return exchange(desk, take)
+
+    monkeypatch.setattr(Desk, "exchange", counted)
+    hang.enqueue()
+    worker = app.worker(threads=1).start()
+    assert running.wait(30)
+    (loop,) = worker._loops.values()
+    loop.stop(30)
+    loop.stop(0)
+    loop.join()
+    assert len(tries) == 1
+    gate.set()
+    worker.stop(0)

@@ -189,3 +189,19 @@ def test_a_terminal_interrupts_the_parent_alone(shop: Path, start: Start) -> Non
 
 def test_children_that_cannot_start_are_not_started_again(run: Run) -> None:
     run("work", "nowhere:app", "--procs", "2", code=2)
+
+
+def test_a_stop_while_the_program_is_still_imported_is_a_clean_end(
+    shop: Path, start: Start
+) -> None:
+    """Nothing was claimed yet, so there is nothing to give back: exit 0, and no traceback."""
+    (shop / "slow.py").write_text(
+        "import pathlib, time\npathlib.Path('importing').touch()\ntime.sleep(600)\n"
+    )
+    for number in (signal.SIGTERM, signal.SIGINT):
+        process = start("work", "slow:app")
+        until((shop / "importing").exists)
+        (shop / "importing").unlink()
+        process.send_signal(number)
+        assert process.wait(30) == 0
+        assert "Traceback" not in (shop / "said").read_text()

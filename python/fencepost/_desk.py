@@ -131,9 +131,11 @@ class Desk:
         tx.end(commit=True)
 
     def hold(self, declaration: Declaration, delay_us: int) -> None:
-        """Nobody is handed anything from this queue for so long."""
-        until = {"held_until_us": self._core.now() + delay_us}
+        """Nobody is handed anything from this queue for so long, or for its max_age."""
         name = declaration.name.encode()
+        max_age = self._core.queue_find(None, name)[1]["max_age_us"]
+        span = min(delay_us, max_age) if max_age else delay_us
+        until = {"held_until_us": self._core.now() + span}
         self._core.queue_define(None, name, declaration.profile, until)
 
     def retain(self) -> bool:

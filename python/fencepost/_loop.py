@@ -71,6 +71,7 @@ class Loop:
         self._names = names
         self._stopping = threading.Event()
         self._grace_until = 0.0
+        self._hurried = False
         self._running: set[Run] = set()
         self._ended: deque[Run] = deque()  # filled by the handlers' threads
         self._names_of_kinds = {0: ""}
@@ -98,7 +99,11 @@ class Loop:
         log.info("%s: working on %s", self.store.path, ", ".join(sorted(self._names)))
 
     def stop(self, grace: float) -> None:
-        """Claim no more; what still runs after `grace` seconds is given back. Again: sooner."""
+        """
+        Claim no more; what still runs after `grace` seconds is given back. Again: sooner, and with
+        no grace at all without trying twice to say so.
+        """
+        self._hurried = self._stopping.is_set() and grace <= 0
         if self.alive:
             log.info("%s: stopping within %g s", self.store.path, grace)
         until = monotonic() + grace
@@ -362,8 +367,8 @@ class Loop:
         for run in tuple(self._running):
             log.warning("%s %d did not stop: given back", run.name, run.claims[0].id)
             self._abandon(run, STOPPING)
-        for _ in range(LAST_TRIES):
-            if self._desk:
+        for tried in range(LAST_TRIES):
+            if self._desk and not (tried and self._hurried):
                 self._survive(self._last_turn)
 
     def _last_turn(self) -> None:

@@ -15,7 +15,7 @@ from fencepost.errors import InvalidArgument
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["Signals"]
+__all__ = ["STOPPING", "Signals"]
 
 STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
 
