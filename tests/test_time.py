@@ -284,9 +284,16 @@ def test_within_a_grace_used_up_messages_are_not_buried(path: Path, outside: Out
 def starve(core: Core, queue: int, for_s: float) -> list[Held]:
     """Claims while another thread has the turn for that long."""
     found: list[Held] = []
+    about_to = threading.Event()
+
+    def claim() -> None:
+        about_to.set()
+        found.extend(take(core, queue))
+
     begun = core.begin(30)
-    waiter = threading.Thread(target=lambda: found.extend(take(core, queue)))
+    waiter = threading.Thread(target=claim)
     waiter.start()
+    about_to.wait()
     time.sleep(for_s)  # the wait itself is what is tested: there is no fact to look for
     begun.end(commit=False)
     waiter.join()
