@@ -187,7 +187,11 @@ def test_a_policy_is_refused_in_the_units_it_was_given_in(
 def test_a_queue_of_jobs_is_none_of_data(store: Store) -> None:
     """What is wrong is told by what the queue carries."""
     app = fencepost.App(store.path)
-    app.job(name="work")(print).enqueue()
+
+    @app.job
+    def work() -> None: ...
+
+    work.enqueue()
     with pytest.raises(InvalidArgument, match="the queue 'default' is one of jobs, not of data"):
         store.queue("default").claim()
     app.store.close()
