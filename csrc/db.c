@@ -196,6 +196,13 @@ int db_migrate(db *d, const store_clock *clock, fp_error *err) {
   return code;
 }
 
+/* Numbers that were never written: they would lead to tokens and moments that are none. */
+static bool is_damaged(const head *h) {
+  return h->last < 0 || h->last > COUNTER_MAX / 2 || h->time < 0 || h->time > MOMENT_US_MAX ||
+         h->offset < -MOMENT_US_MAX || h->offset > MOMENT_US_MAX || h->asleep < -MOMENT_US_MAX ||
+         h->asleep > MOMENT_US_MAX || h->longest_lease < 0 || h->longest_lease > SPAN_US_MAX;
+}
+
 static int read_head(db *d, head *h, fp_error *err) {
   *h = (head){0};
   int64_t version = SCHEMA_VERSION;
@@ -219,6 +226,10 @@ static int read_head(db *d, head *h, fp_error *err) {
     if (read_version(d, &version, &unused) == FP_OK && version > SCHEMA_VERSION) err_clear(err);
   }
   if (version > SCHEMA_VERSION) return newer(version, err);
+  if (is_damaged(h)) {
+    return err_set(err, FP_STORAGE, "fencepost_meta or fencepost_tally is damaged: its numbers "
+                                    "cannot be the counter and the clock of this file");
+  }
   if (code != FP_OK) return code;
   if (!found) return err_set(err, FP_STORAGE, "fencepost_meta or fencepost_tally lost its row");
   return FP_OK;

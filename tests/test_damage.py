@@ -62,6 +62,31 @@ def test_a_count_that_is_gone_is_told_and_nothing_is_written(path: Path, outside
         assert findings(core) == ""
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "fencepost_tally SET last = -1 WHERE queue = 0",
+        "fencepost_tally SET last = 9223372036854775807 WHERE queue = 0",
+        "fencepost_tally SET time = 9223372036854775807 WHERE queue = 0",
+        "fencepost_meta SET clock_offset = 9223372036854775807",
+        "fencepost_meta SET longest_lease = -1",
+    ],
+)
+def test_a_counter_or_clock_that_cannot_be_gives_out_nothing(
+    path: Path, outside: Outside, damage: str
+) -> None:
+    """No token below those that were given out, no lease that never ends."""
+    with opened(path, hand_us=-1) as core:
+        queue = define(core, "q")
+        put(core, queue, b"a")
+        outside.change(path, f"UPDATE {damage}")
+        before = outside.dump(path)
+        for use in (lambda: take(core, queue), lambda: put(core, queue, b"b"), core.now):
+            with pytest.raises(StorageError, match="damaged"):
+                use()
+        assert outside.dump(path) == before
+
+
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("name", ["X''", "X'ff'", "7", "hex(zeroblob(300))"])
 def test_a_lane_whose_name_is_none_does_not_turn_in_circles(
