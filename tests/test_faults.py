@@ -8,15 +8,18 @@ with nothing; once, or from there on until the operation has given up.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from fencepost._calls import Core
+import harness_scenes as scene
+from fencepost import InvalidArgument
+from fencepost._calls import Core, Guest, OpenTx
 from fencepost.errors import StorageError
 from harness_cases import CASES, Case
+from harness_core import Held, ack, lib, opened, put, settle
 from harness_core import core as core_of
-from harness_core import lib, opened
 from harness_ladder import FOR_EVER, Arm, Ladder, disarm, findings, memory, memory_live, steps, told
 from harness_looks import LOOKS
 from harness_outside import Outside
@@ -70,6 +73,74 @@ def test_no_memory_at_all_leaves_nothing_behind(
     one = ladder(case, tmp_path, outside)
     one.climb(memory(FOR_EVER))
     one.end()
+
+
+InTx = Callable[[Core, OpenTx, list[Held]], object]
+IN_TX: dict[str, InTx] = {
+    "enqueue": lambda core, tx, held: put(
+        core, held[0].queue, b"a", b"b", keys=[b"k", None], life=1, lanes=[b"x"] * 2, tx=tx
+    ),
+    "ack": lambda core, tx, held: ack(core, *held, tx=tx),
+    "fail": lambda core, tx, held: settle(core, *map(scene.fail, held), tx=tx),
+    "retry": lambda core, tx, held: settle(
+        core, *(scene.say(claim, lib.FP_RETRY, 5) for claim in held), tx=tx
+    ),
+    "cancel": lambda core, tx, held: core.cancel(tx, [claim.id for claim in held]),
+    "define": lambda core, tx, held: core.queue_define(
+        tx, b"jobs", lib.FP_PROFILE_JOB, {"lane_width": 2}
+    ),
+    "progress": lambda core, tx, held: core.progress(tx, held[0].id, b"1"),
+}
+
+
+@pytest.mark.parametrize("operate", IN_TX.values(), ids=IN_TX)
+def test_what_fails_in_the_callers_transaction_does_nothing_or_ends_it(
+    operate: InTx, path: Path, outside: Outside
+) -> None:
+    """
+    A caller who takes the error and commits all the same gets none of the failed call: what had
+    written nothing may be followed by the commit of the rest, anything else is rolled back whole.
+    """
+    with core_of(path) as core:
+        held = scene.all_sorts_held(core)
+        in_transaction(core, "CREATE TABLE mine (x)")
+        before = outside.dump(path)
+        rung, hits, went_on = 0, 1, 0
+        while hits:
+            tx = core.begin(30)
+            guest(tx, "INSERT INTO mine VALUES (7)")
+            lib.fp_fault_step(rung, 1)
+            failed = not succeeds(partial(operate, core, tx, held))
+            hits = lib.fp_fault_hits()
+            disarm()
+            ended = succeeds(partial(tx.end, commit=failed))
+            if failed and ended:
+                went_on += 1
+                in_transaction(core, "DELETE FROM mine")
+            assert outside.dump(path) == before, f"rung {rung} left something behind"
+            rung += 1
+        assert rung > went_on > 0
+        assert findings(core) == ""
+        assert ack(core, *held) == [lib.FP_DONE] * len(held)
+
+
+def succeeds(use: Callable[[], object]) -> bool:
+    try:
+        use()
+    except (StorageError, InvalidArgument):
+        return False
+    return True
+
+
+def in_transaction(core: Core, sql: str) -> None:
+    tx = core.begin(30)
+    guest(tx, sql)
+    tx.end(commit=True)
+
+
+def guest(tx: OpenTx, sql: str) -> None:
+    with Guest(tx, sql) as statement:
+        statement.run(1, b"")
 
 
 MINE = """
