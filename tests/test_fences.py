@@ -137,14 +137,23 @@ def test_nor_can_a_token_that_never_was(core: Core, verb: int) -> None:
     assert settle(core, said(held._replace(token=0), verb)) == [lib.FP_LOST]
 
 
+@pytest.mark.parametrize("lost", range(4))
 @pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS)
-def test_one_that_was_lost_spares_the_others_of_its_batch(core: Core, verb: int) -> None:
-    queue = define(core, "q")
-    put(core, queue, b"a", b"b", b"c")
-    held = take(core, queue, 3)
-    core.cancel(None, [held[1].id])
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
+def test_one_that_was_lost_spares_the_others_of_its_batch(
+    core: Core, path: Path, profile: int, verb: int, lost: int
+) -> None:
+    """Wherever it stood among them, and though this handle had not heard of it."""
+    queue = define(core, "q", profile)
+    put(core, queue, b"a", b"b", b"c", b"d")
+    held = take(core, queue, 4, lease_us=100 + lost)
+    if profile == lib.FP_PROFILE_QUEUE:
+        core.cancel(None, [held[lost].id])
+    else:
+        with opened(path) as other:
+            other.cancel(None, [held[lost].id])
     answers = settle(core, *(said(claim, verb) for claim in held))
-    assert answers == [lib.FP_DONE, lib.FP_LOST, lib.FP_DONE]
+    assert answers == [lib.FP_LOST if n == lost else lib.FP_DONE for n in range(4)]
 
 
 def test_a_stale_claim_of_another_handle_opens_nothing(core: Core, path: Path) -> None:

@@ -209,6 +209,17 @@ def test_a_live_key_is_freed_by_every_end(core: Core, end: Callable[[Core, Held]
     assert keyed(core, queue, b"k", b"other", life=LIVE) > first
 
 
+def test_a_batch_of_acks_frees_all_live_keys_and_no_lasting_one(core: Core) -> None:
+    queue = define(core, "q")
+    keys = [b"k%d" % number for number in range(8)]
+    lives = bytes([LIVE] * 4 + [LASTING] * 4)
+    first = put(core, queue, *[b"a"] * 8, keys=keys, lives=lives)
+    assert ack(core, *take(core, queue, 8)) == [lib.FP_DONE] * 8
+    again = put(core, queue, *[b"a"] * 8, keys=keys, lives=lives)
+    assert again[4:] == first[4:]
+    assert min(again[:4]) > max(first)
+
+
 @pytest.mark.parametrize("verb", [lib.FP_RETRY, lib.FP_RELEASE, lib.FP_LATER, lib.FP_RENEW])
 def test_a_live_key_is_held_by_what_stays_in_line(core: Core, verb: int) -> None:
     queue = define(core, "q")
