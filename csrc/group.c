@@ -138,7 +138,7 @@ static int begin(fp_store *store, const char *what, bool first, txn *t, fp_error
     if (code != FP_OK) give_turn(store);
     if (code == FP_AGAIN) { /* SQLite's words do not say by whom; we know more */
       (void)snprintf(err->message, sizeof err->message,
-                     "the file is busy: another handle or process holds its write lock");
+                     "the file is busy: another process, or another handle, has its write lock");
     }
   }
   if (code == FP_OK || code == FP_AGAIN) remember_wait(store, since_us, code == FP_AGAIN);
