@@ -179,6 +179,15 @@ def test_a_place_is_no_proof(core: Core, path: Path) -> None:
     assert take(core, held.queue)[0].id == held.id
 
 
+@pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS)
+def test_what_is_pending_has_no_token_that_opens_it(core: Core, verb: int) -> None:
+    """Its row says 0, and so could anybody."""
+    held = one(core, define(core, "q"))
+    settle(core, said(held, lib.FP_RELEASE))
+    assert settle(core, said(held._replace(token=0), verb)) == [lib.FP_LOST]
+    assert len(take(core, held.queue)) == 1
+
+
 # ---- repeated, late, elsewhere -------------------------------------------------------------------
 
 
@@ -196,6 +205,17 @@ def test_one_claim_twice_in_a_batch_is_settled_once(core: Core) -> None:
     queue = define(core, "q")
     held = one(core, queue)
     assert ack(core, held, held) == [lib.FP_DONE, lib.FP_ALREADY]
+
+
+def test_a_lapsed_claim_is_not_forgotten_while_nobody_has_it(core: Core) -> None:
+    """Though the handle makes room in its table of places for others."""
+    bulk = define(core, "bulk", lib.FP_PROFILE_QUEUE)
+    old = one(core, bulk)
+    core.queue_pause(None, bulk, True)
+    core.hand(old.lease_end)
+    for number in range(20):
+        one(core, define(core, f"other{number}", lib.FP_PROFILE_QUEUE))
+    assert ack(core, old) == [lib.FP_DONE]
 
 
 def test_a_replayed_message_knows_nothing_of_its_last_holder(core: Core) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,22 @@ def test_one_conflict_refuses_the_whole_batch(
     assert refused.value.id == first
     unchanged()
     assert put(core, queue, b"next") == [first + 1]
+
+
+def test_a_refused_batch_gives_back_its_own_keys_only(core: Core) -> None:
+    """What was answered from its key before the conflict still answers afterwards."""
+    queue = define(core, "q")
+    first = keyed(core, queue, b"k")
+    keyed(core, queue, b"taken", b"other")
+    digests = sha256(b"a").digest() * 3
+    with transaction(core) as tx:
+        with pytest.raises(Conflict):
+            names = [b"k", b"new", b"taken"]
+            put(core, queue, *[b"a"] * 3, keys=names, digests=digests, life=LASTING, tx=tx)
+        (again,) = put(core, queue, b"a", keys=[b"k"], digests=digests[:32], life=LASTING, tx=tx)
+        assert again == first
+        (new,) = put(core, queue, b"z", keys=[b"new"], life=LASTING, tx=tx)
+    assert new > first
 
 
 def test_a_conflict_in_a_transaction_leaves_it_open(core: Core) -> None:
