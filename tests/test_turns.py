@@ -112,6 +112,28 @@ def test_who_gave_up_holds_nobody_up(path: Path) -> None:
         assert stats(core, queue).pending == 1
 
 
+# ---- waiting for what is due ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shut", ["held", "in a grace"])
+def test_who_may_not_have_what_is_due_takes_no_turn(
+    path: Path, outside: Outside, shut: str
+) -> None:
+    """He looks, and waits; a claim would need the write lock, which another has all the time."""
+    with opening(path, hand_us=REAL) as core, opening(path, hand_us=REAL) as other:
+        queue = define(core, "q")
+        put(core, queue, b"a")
+        later = core.now() + HOUR
+        if shut == "held":
+            define(core, "q", held_until_us=later)
+        else:
+            take(core, queue, lease_us=1)
+            outside.change(path, f"UPDATE fencepost_meta SET grace_until = {later}")
+        begun, core.patience = other.begin(30), 0
+        assert take(core, queue, until_us=later) == []
+        begun.end(commit=False)
+
+
 # ---- the end -------------------------------------------------------------------------------------
 
 
