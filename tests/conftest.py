@@ -39,6 +39,7 @@ if "fencepost" not in sys.modules and hostile_core_is_built():
 
 if TYPE_CHECKING:
     from fencepost import App, Store
+    from fencepost._calls import Core
     from fencepost.testing import Clock
 
 START = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
@@ -107,6 +108,29 @@ def outside() -> Iterator[Outside]:
     """Another process that reads and changes files with another SQLite, asked again and again."""
     with Outside() as one:
         yield one
+
+
+@pytest.fixture
+def core(path: Path) -> Iterator[Core]:
+    """The core as C gives it, by the clock's hand; at the end its check finds nothing."""
+    import harness_core
+    from harness_ladder import findings
+
+    with harness_core.core(path) as one:
+        yield one
+        assert findings(one) == ""
+
+
+@pytest.fixture
+def unchanged(path: Path, outside: Outside) -> Callable[[], None]:
+    """Called before and after: the whole file says the same."""
+    before: list[str] = []
+
+    def same() -> None:
+        before.append(outside.dump(path))
+        assert before[0] == before[-1]
+
+    return same
 
 
 @pytest.fixture

@@ -19,7 +19,8 @@ from fencepost._lib import ffi, lib
 from fencepost._pack import Packed, Put, Take, Verdict
 
 __all__ = ["START", "Held", "Put", "Verdict", "core", "define", "ffi", "held", "lib", "message"]
-__all__ += ["ack", "keyed", "opened", "put", "rows", "settle", "state_of", "stats", "take", "tx"]
+__all__ += ["ack", "keyed", "one", "opened", "put", "rows", "said", "settle", "state_of", "stats"]
+__all__ += ["take", "tx"]
 
 START = 1_800_000_000_000_000
 SECOND = 1_000_000
@@ -174,3 +175,14 @@ class Stats(NamedTuple):
 
 def stats(core: Core, queue: int) -> Stats:
     return next(Stats(*row) for row in rows(core.stats(), 1) if row[0] == queue)
+
+
+def said(held: Held, verb: int, delay_us: int = 0) -> Verdict:
+    """A verdict on a claim, without words."""
+    return Verdict(held.id, held.token, verb, delay_us)
+
+
+def one(core: Core, queue: int) -> Held:
+    """A message that is claimed."""
+    put(core, queue, b"a")
+    return take(core, queue)[0]

@@ -6,13 +6,24 @@ how what is tried again and again comes to its end.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from fencepost._calls import Core
-from harness_core import START, Held, Verdict, define, lib, message, put, settle, state_of, take
+from harness_core import (
+    START,
+    Verdict,
+    define,
+    lib,
+    message,
+    one,
+    put,
+    said,
+    settle,
+    state_of,
+    take,
+)
 from harness_core import core as opened
 from harness_ladder import findings
 from harness_outside import Outside
@@ -27,22 +38,6 @@ VERBS = (
     lib.FP_RENEW,
 )
 SECOND = 1_000_000
-
-
-@pytest.fixture
-def core(path: Path) -> Iterator[Core]:
-    with opened(path) as one:
-        yield one
-        assert findings(one) == ""
-
-
-def said(held: Held, verb: int, delay_us: int = 0) -> Verdict:
-    return Verdict(held.id, held.token, verb, delay_us)
-
-
-def one(core: Core, queue: int) -> Held:
-    put(core, queue, b"a")
-    return take(core, queue)[0]
 
 
 def test_attempts_are_counted_at_the_claim(core: Core) -> None:

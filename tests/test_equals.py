@@ -6,7 +6,7 @@ Comparing, which is what keys do unless they are told otherwise, is in test_keys
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
@@ -29,28 +29,9 @@ from harness_core import (
 )
 from harness_core import core as opened
 from harness_ladder import findings
-from harness_outside import Outside
 
 LASTING, LIVE = lib.FP_LIFE_LASTING, lib.FP_LIFE_LIVE
 REPLACE, REARM, RETURN = lib.FP_EQUAL_REPLACE, lib.FP_EQUAL_REARM, lib.FP_EQUAL_RETURN
-
-
-@pytest.fixture
-def core(path: Path) -> Iterator[Core]:
-    with opened(path) as one:
-        yield one
-        assert findings(one) == ""
-
-
-@pytest.fixture
-def unchanged(path: Path, outside: Outside) -> Callable[[], None]:
-    before: list[str] = []
-
-    def same() -> None:
-        before.append(outside.dump(path))
-        assert before[0] == before[-1]
-
-    return same
 
 
 def test_the_first_can_be_returned_whatever_it_says(core: Core) -> None:

@@ -8,7 +8,7 @@ Fences: only the newest claim of a message can settle it, renew it or give it ba
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,18 +18,18 @@ from fencepost._pack import Take
 from harness_core import (
     START,
     Held,
-    Verdict,
     ack,
     define,
     lib,
     message,
+    one,
     put,
+    said,
     settle,
     take,
 )
 from harness_core import core as opened
 from harness_core import tx as transaction
-from harness_ladder import findings
 from harness_outside import Outside
 
 VERBS = {
@@ -47,22 +47,6 @@ PROFILES = {
     "inbox": lib.FP_PROFILE_INBOX,
     "wake-up": lib.FP_PROFILE_WAKEUP,
 }
-
-
-@pytest.fixture
-def core(path: Path) -> Iterator[Core]:
-    with opened(path) as one:
-        yield one
-        assert findings(one) == ""
-
-
-def said(held: Held, verb: int, delay_us: int = 0) -> Verdict:
-    return Verdict(held.id, held.token, verb, delay_us)
-
-
-def one(core: Core, queue: int) -> Held:
-    put(core, queue, b"a")
-    return take(core, queue)[0]
 
 
 # ---- an older token opens nothing ----------------------------------------------------------------

@@ -7,9 +7,8 @@ A lasting key answers until its window is over, a live one while its message is 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from hashlib import sha256
-from pathlib import Path
 
 import pytest
 
@@ -29,33 +28,12 @@ from harness_core import (
     state_of,
     take,
 )
-from harness_core import core as opened
 from harness_core import tx as transaction
-from harness_ladder import findings
-from harness_outside import Outside
 
 SECOND = 1_000_000
 HOUR = 3600 * SECOND
 LASTING, LIVE = lib.FP_LIFE_LASTING, lib.FP_LIFE_LIVE
 REPLACE, REARM, RETURN = lib.FP_EQUAL_REPLACE, lib.FP_EQUAL_REARM, lib.FP_EQUAL_RETURN
-
-
-@pytest.fixture
-def core(path: Path) -> Iterator[Core]:
-    with opened(path) as one:
-        yield one
-        assert findings(one) == ""
-
-
-@pytest.fixture
-def unchanged(path: Path, outside: Outside) -> Callable[[], None]:
-    before: list[str] = []
-
-    def same() -> None:
-        before.append(outside.dump(path))
-        assert before[0] == before[-1]
-
-    return same
 
 
 # ---- once ----------------------------------------------------------------------------------------

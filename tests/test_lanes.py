@@ -7,7 +7,7 @@ Lanes: strictly one after the other, first in, first out; nobody overtakes, and 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,18 +15,9 @@ import pytest
 from fencepost._calls import Core
 from fencepost._pack import Take
 from harness_core import START, Held, Verdict, ack, define, lib, put, settle, state_of, stats, take
-from harness_core import core as opened
 from harness_core import held as read
 from harness_core import tx as transaction
-from harness_ladder import findings
 from harness_outside import Outside
-
-
-@pytest.fixture
-def core(path: Path) -> Iterator[Core]:
-    with opened(path) as one:
-        yield one
-        assert findings(one) == ""
 
 
 def laned(core: Core, queue: int, *bodies: bytes, lane: bytes = b"x") -> list[int]:
