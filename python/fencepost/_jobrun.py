@@ -34,14 +34,10 @@ class JobRun(Run):
         self._context: Context | None = None
 
     def call(self) -> None:
-        try:
-            context, args, kwargs = self._arguments()
-        except PayloadError as error:
-            self._unreadable(error)
+        prepared = self._prepared()
+        if prepared is None:
             return
-        except BaseException as error:  # a codec's own, or no memory: not the payload's fault
-            self._raised(error)
-            return
+        context, args, kwargs = prepared
         try:
             with self._surrounded(context):
                 result = self._job.fn(*args, **kwargs)
@@ -52,14 +48,10 @@ class JobRun(Run):
             self._roll_back(context._close())
 
     async def await_(self) -> None:
-        try:
-            context, args, kwargs = self._arguments()
-        except PayloadError as error:
-            self._unreadable(error)
+        prepared = self._prepared()
+        if prepared is None:
             return
-        except BaseException as error:  # a codec's own, or no memory: not the payload's fault
-            self._raised(error)
-            return
+        context, args, kwargs = prepared
         try:
             with self._surrounded(context):
                 result = await self._job.fn(*args, **kwargs)
@@ -73,6 +65,16 @@ class JobRun(Run):
         return None if self._context is None else self._context._take_progress()
 
     # ---- the steps -------------------------------------------------------------------------------
+
+    def _prepared(self) -> tuple[Context, list[Any], dict[str, Any]] | None:
+        """None: the handler cannot be called, and the verdict says why."""
+        try:
+            return self._arguments()
+        except PayloadError as error:
+            self._unreadable(error)
+        except BaseException as error:  # a codec's own, or no memory: not the payload's fault
+            self._raised(error)
+        return None
 
     def _arguments(self) -> tuple[Context, list[Any], dict[str, Any]]:
         self.entered = True
