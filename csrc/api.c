@@ -8,6 +8,7 @@
 #include "group.h"
 #include "guest.h"
 #include "lane.h"
+#include "locks.h"
 #include "policy.h"
 
 const char *fp_sqlite_version(void) { return sqlite3_libversion(); }
@@ -26,7 +27,8 @@ int fp_open(const fp_options *options, fp_store **out, fp_error *err) {
   err_clear(err);
   *out = NULL;
   fault_install();
-  sys_watch_forks();
+  int why = locks_install();
+  if (why != 0) return err_set(err, FP_STORAGE, "the locks cannot be set up: %s", strerror(why));
   if (sqlite3_libversion_number() < SQLITE_FLOOR) { /* a distribution's own, swapped underneath */
     return err_set(err, FP_STORAGE, "SQLite %s is too old: up to 3.51.2 a WAL reset can damage a "
                                     "file that several processes write", sqlite3_libversion());

@@ -15,6 +15,7 @@
 #endif
 
 #include "fault.h"
+#include "locks.h"
 
 enum { PATH_BYTES_MAX = 4000 };
 
@@ -108,6 +109,12 @@ int disk_check(const fp_options *options, fp_error *err) {
   if (file.st_nlink > 1) {
     return err_set(err, FP_INVALID, "%s has a second hard link: under another name it would have "
                                     "another WAL, and both would be damaged", path);
+  }
+  if (locks_mode() == LOCKS_CLASSIC && locks_strangers(path) > 0) {
+    return err_set(err, FP_INVALID, "another SQLite in this process has %s open, and without locks "
+                                    "of open file descriptions, which this system lacks, each "
+                                    "would drop the locks of the other: close it there first, or "
+                                    "use the store in a process of its own", path);
   }
   if (mounted_alone(path)) {
     return err_set(err, FP_INVALID, "%s is mounted alone: its WAL would stay outside; mount its "

@@ -1,5 +1,6 @@
 #include "err.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,6 +40,9 @@ int err_from_db(fp_error *err, sqlite3 *db, int rc, const char *what) {
   bool its_own = db != NULL && (sqlite3_errcode(db) & 0xff) == (rc & 0xff);
   int extended = its_own ? sqlite3_extended_errcode(db) : rc;
   const char *words = its_own ? sqlite3_errmsg(db) : sqlite3_errstr(rc);
+  if ((rc & 0xff) == SQLITE_CANTOPEN && its_own && sqlite3_system_errno(db) == ENOMEM) {
+    words = sqlite3_errstr(SQLITE_NOMEM); /* it could have been opened, had there been memory */
+  }
   (void)snprintf(err->message, sizeof err->message, "%s", words);
   (void)snprintf(err->statement, sizeof err->statement, "%s", what);
   err->sqlite_code = extended;

@@ -327,6 +327,19 @@ int fp_explain(fp_store *store, int32_t index, fp_rows *rows, fp_error *err);
 int fp_pragma(fp_store *store, const char *sql, int64_t *value, fp_error *err);
 int64_t fp_places(fp_store *store);                     /* claims this handle keeps the place of */
 int32_t fp_waiting(fp_store *store);                    /* calls that stand in line for the turn */
+/* Before the first store is opened: the system has no locks of an open file description, or there
+** is no shim at all, and SQLite is what it is everywhere else. */
+enum { FP_LOCKS_REAL, FP_LOCKS_NO_OFD, FP_LOCKS_OFF };
+void fp_locks_pretend(int32_t how);
+/* The shim's calls, as SQLite makes them: an answer, or -errno. */
+int32_t fp_locks_open(const char *path, int32_t writable);
+int32_t fp_locks_close(int32_t fd);
+int32_t fp_locks_lock(int32_t fd, int32_t type, int64_t start, int64_t bytes); /* F_SETLK */
+/* A byte of ours, from 0 on: PROBE answers 1 (another has it), 0 or -1; the others 0 or -errno. */
+enum { FP_LOCKS_SHARE, FP_LOCKS_TAKE, FP_LOCKS_DROP, FP_LOCKS_PROBE };
+int32_t fp_locks_byte(const char *path, int64_t offset, int32_t verb);
+int32_t fp_locks_strangers(const char *path);
+int64_t fp_locks_held(void);  /* files, descriptors, mappings and bytes that the shim knows */
 /* cdef test end */
 #endif
 

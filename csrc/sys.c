@@ -1,5 +1,4 @@
 #define _GNU_SOURCE /* clocks and monotonic conditions under -std=c11 */
-#define _FILE_OFFSET_BITS 64 /* SQLite's struct stat is ours */
 #include "sys.h"
 
 #include <errno.h>
@@ -8,7 +7,6 @@
 #include <stdio.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #ifdef __APPLE__
@@ -17,49 +15,8 @@
 #endif
 
 static _Atomic int64_t generation;
-static pthread_once_t watching = PTHREAD_ONCE_INIT;
 
-/* SQLite's own locks, outer ones first, as it takes them: a temporary name (VFS1) needs random
-** numbers, and their seed the list of VFSes (MAIN). They are held over the fork: a child has none
-** of the other threads, and would wait for ever for one that they held. */
-static const int guards[] = {SQLITE_MUTEX_STATIC_VFS1, SQLITE_MUTEX_STATIC_PRNG,
-                             SQLITE_MUTEX_STATIC_MAIN, SQLITE_MUTEX_STATIC_LRU,
-                             SQLITE_MUTEX_STATIC_PMEM, SQLITE_MUTEX_STATIC_MEM};
-enum { GUARDS = sizeof guards / sizeof guards[0] };
-
-static void hold_guards(void) {
-  for (int i = 0; i < GUARDS; i++) sqlite3_mutex_enter(sqlite3_mutex_alloc(guards[i]));
-}
-
-static void drop_guards(void) {
-  for (int i = GUARDS - 1; i >= 0; i--) sqlite3_mutex_leave(sqlite3_mutex_alloc(guards[i]));
-}
-
-static void raise_generation(void) {
-  atomic_fetch_add(&generation, 1);
-  drop_guards();
-}
-
-/* SQLite keeps a list of the files a process has open, with the locks that are held on each. A fork
-** copies the list, but not the locks: a child that found its file there would take none, and its
-** parent, once it is through, would delete the WAL under it. So it is told of another device. */
-static int as_here(int rc, struct stat *of) {
-  of->st_dev ^= (dev_t)((uint64_t)sys_generation() << 20);
-  return rc;
-}
-
-static int stat_here(const char *path, struct stat *of) { return as_here(stat(path, of), of); }
-static int fstat_here(int fd, struct stat *of) { return as_here(fstat(fd, of), of); }
-
-static void watch(void) {
-  sqlite3_vfs *files = sqlite3_vfs_find(NULL);
-  (void)pthread_atfork(hold_guards, drop_guards, raise_generation);
-  if (files == NULL || files->iVersion < 3) return;
-  (void)files->xSetSystemCall(files, "stat", (sqlite3_syscall_ptr)stat_here);
-  (void)files->xSetSystemCall(files, "fstat", (sqlite3_syscall_ptr)fstat_here);
-}
-
-void sys_watch_forks(void) { (void)pthread_once(&watching, watch); }
+void sys_raise_generation(void) { atomic_fetch_add(&generation, 1); }
 int64_t sys_generation(void) { return atomic_load(&generation); }
 
 static int64_t clock_us(clockid_t which) {

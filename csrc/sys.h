@@ -29,10 +29,9 @@ int64_t sys_awake_us(void); /* since boot, the time asleep left out; never steps
 /* A text that changes at each boot; NUL-terminated, at most 63 bytes. */
 void sys_boot_id(char text[64]);
 
-/* From now on a fork raises the generation in its child, and the child may open files of its own,
-** also those that its parent has open. Before the first file is opened. The generation is the only
-** mutable global. */
-void sys_watch_forks(void);
+/* How many forks lie between the program's first process and this one, as far as `locks` has seen
+** them. The generation is the only mutable global here. */
+void sys_raise_generation(void);
 int64_t sys_generation(void);
 
 void sys_random(void *into, int bytes);

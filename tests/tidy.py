@@ -24,7 +24,7 @@ from typing import NamedTuple
 C_FLOORS = [
     "base",
     "err fault sys",
-    "schema",
+    "schema locks",
     "sql given",
     "stmt",
     "storetime pack place check disk",
