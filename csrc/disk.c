@@ -2,11 +2,13 @@
 #include "disk.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #ifdef __APPLE__
 #include <sys/mount.h>
 #include <sys/param.h>
@@ -14,10 +16,34 @@
 #include <sys/vfs.h>
 #endif
 
-#include "fault.h"
+#include "crash.h"
 #include "locks.h"
 
 enum { PATH_BYTES_MAX = 4000 };
+
+static void parent_of(const char *path, char folder[PATH_BYTES_MAX + 1]) {
+  const char *slash = strrchr(path, '/');
+  size_t bytes = slash == NULL ? 0 : (size_t)(slash - path);
+  if (slash == NULL) {
+    memcpy(folder, ".", 2);
+  } else if (bytes == 0) {
+    memcpy(folder, "/", 2);
+  } else {
+    memcpy(folder, path, bytes);
+    folder[bytes] = 0;
+  }
+}
+
+/* The name of a folder just made is as safe as what will be written in it. Where the one above may
+** not be read it cannot be synced; SQLite goes on then, too. */
+static void keep_name(const char *path) {
+  char above[PATH_BYTES_MAX + 1];
+  parent_of(path, above);
+  int folder = open(above, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return;
+  if (fsync(folder) == 0) crash_kept(above);
+  (void)close(folder);
+}
 
 int disk_make_parents(const fp_options *options, fp_error *err) {
   char path[PATH_BYTES_MAX + 1];
@@ -27,7 +53,10 @@ int disk_make_parents(const fp_options *options, fp_error *err) {
   for (size_t i = 1; i < bytes; i++) {
     if (path[i] != '/') continue;
     path[i] = 0;
-    if (mkdir(path, 0700) != 0 && errno != EEXIST) {
+    if (mkdir(path, 0700) == 0) {
+      crash_made(path);
+      keep_name(path);
+    } else if (errno != EEXIST) {
       int why = errno; /* the look that follows has an errno of its own */
       struct stat there;
       if (stat(path, &there) != 0) {
@@ -56,19 +85,6 @@ static const char *doubtful(const char *path) {
     default: return NULL;
   }
 #endif
-}
-
-static void parent_of(const char *path, char folder[PATH_BYTES_MAX + 1]) {
-  const char *slash = strrchr(path, '/');
-  size_t bytes = slash == NULL ? 0 : (size_t)(slash - path);
-  if (slash == NULL) {
-    memcpy(folder, ".", 2);
-  } else if (bytes == 0) {
-    memcpy(folder, "/", 2);
-  } else {
-    memcpy(folder, path, bytes);
-    folder[bytes] = 0;
-  }
 }
 
 /* Is the file itself a mount point, as where a container was given one file? Device numbers do not

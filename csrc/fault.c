@@ -11,8 +11,10 @@
 
 #include "fencepost.h"
 
-static _Atomic int64_t step_in = -1, memory_in = -1, kill_in = -1;
-static _Atomic int64_t step_times, memory_times, hits, steps, calls, live;
+static _Atomic int64_t step_in = -1, memory_in = -1, write_in = -1, sync_in = -1, kill_in = -1;
+static _Atomic int64_t step_times, memory_times, write_times, sync_times;
+static _Atomic int64_t hits, steps, calls, live;
+static _Atomic int write_rc;
 static sqlite3_mem_methods real;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -58,6 +60,12 @@ int fault_step(void) {
   return fires(&step_in, &step_times) ? SQLITE_IOERR : SQLITE_OK;
 }
 
+int fault_write(void) {
+  return fires(&write_in, &write_times) ? atomic_load(&write_rc) : SQLITE_OK;
+}
+
+int fault_sync(void) { return fires(&sync_in, &sync_times) ? SQLITE_IOERR_FSYNC : SQLITE_OK; }
+
 void *mem_get(int64_t bytes) {
   void *memory = sqlite3_malloc64((sqlite3_uint64)bytes);
   if (memory != NULL) atomic_fetch_add(&live, 1);
@@ -85,6 +93,19 @@ void fp_fault_memory(int64_t countdown, int32_t times) {
   atomic_store(&hits, 0);
   atomic_store(&memory_times, times);
   atomic_store(&memory_in, countdown);
+}
+
+void fp_fault_write(int64_t countdown, int32_t times, int32_t full) {
+  atomic_store(&hits, 0);
+  atomic_store(&write_rc, full ? SQLITE_FULL : SQLITE_IOERR_WRITE);
+  atomic_store(&write_times, times);
+  atomic_store(&write_in, countdown);
+}
+
+void fp_fault_sync(int64_t countdown, int32_t times) {
+  atomic_store(&hits, 0);
+  atomic_store(&sync_times, times);
+  atomic_store(&sync_in, countdown);
 }
 
 void fp_fault_kill(int64_t countdown) { atomic_store(&kill_in, countdown); }

@@ -13,6 +13,8 @@
 #ifdef FENCEPOST_TEST
 void fault_install(void);        /* before SQLite is first used */
 int fault_step(void);            /* 0, or the result code that this step must answer */
+int fault_write(void);           /* the same, for a write and a sync of the crash disk */
+int fault_sync(void);
 void *mem_get(int64_t bytes);
 void *mem_resize(void *old, int64_t bytes);
 void mem_free(void *memory);

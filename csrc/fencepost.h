@@ -309,6 +309,10 @@ void fp_keeper_stop(fp_keeper *keeper); /* joins and frees */
 /* cdef test begin */
 void fp_fault_step(int64_t countdown, int32_t times);   /* that statement step fails; -1: none */
 void fp_fault_memory(int64_t countdown, int32_t times); /* that allocation fails; -1: none */
+/* Of the crash disk: that write fails as on a full disk or as on a broken one, half of it written;
+** that sync fails. */
+void fp_fault_write(int64_t countdown, int32_t times, int32_t full);
+void fp_fault_sync(int64_t countdown, int32_t times);
 void fp_fault_kill(int64_t countdown);                  /* SIGKILL at that statement step */
 int64_t fp_fault_hits(void);                            /* faults that fired since the last set */
 int64_t fp_steps(void);                                 /* statement steps so far */
@@ -340,6 +344,14 @@ enum { FP_LOCKS_SHARE, FP_LOCKS_TAKE, FP_LOCKS_DROP, FP_LOCKS_PROBE };
 int32_t fp_locks_byte(const char *path, int64_t offset, int32_t verb);
 int32_t fp_locks_strangers(const char *path);
 int64_t fp_locks_held(void);  /* files, descriptors, mappings and bytes that the shim knows */
+/* ---- the crash disk: see crash.h. It ends this process, and leaves the files as a power cut does,
+** with what was not synced written, lost or in pieces, as `seed` says ---- */
+void fp_crash_install(void);                            /* before the first open, for good */
+void fp_crash_at(int64_t countdown, int32_t after, uint64_t seed); /* before (or just after) that
+                                                        ** sync takes effect; -1: never */
+void fp_crash_now(uint64_t seed);
+void fp_crash_lies(int32_t lies);                       /* syncs answer well, and do nothing */
+int64_t fp_syncs(void);                                 /* of the crash disk, so far */
 /* cdef test end */
 #endif
 

@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -28,7 +29,10 @@ class Fate(NamedTuple):
     killed: bool
 
 
-def live(path: Path, name: str, at: int, say: Any) -> None:
+Say = Callable[[str], object]
+
+
+def live(say: Say, path: Path, name: str, at: int) -> None:
     """In the child: up to the case, then through it with death at its `at`-th step; -1: none."""
     from harness_cases import CASES
     from harness_core import lib, opened
@@ -45,14 +49,14 @@ def live(path: Path, name: str, at: int, say: Any) -> None:
     say(DONE)
 
 
-def child(path: Path, name: str, at: int) -> Fate:
+def child(life: Callable[..., None], path: Path, *asked: Any) -> Fate:
     """In the server: forks, and waits for the end."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(reading)
         try:
-            live(path, name, at, lambda word: os.write(writing, f"{word}\n".encode()))
+            life(lambda word: os.write(writing, f"{word}\n".encode()), path, *asked)
         except BaseException as error:
             os.write(writing, f"{type(error).__name__}: {error}\n".encode())
         finally:
@@ -66,23 +70,23 @@ def child(path: Path, name: str, at: int) -> Fate:
 
 
 class Killer:
-    """The server, started once and asked often."""
+    """The server, started once and asked often; `program` ends in `serve`."""
 
-    def __init__(self) -> None:
+    def __init__(self, program: str = __file__) -> None:
         folders = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
         self._process = subprocess.Popen(
-            [sys.executable, __file__],
+            [sys.executable, program],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             env={**os.environ, "PYTHONPATH": folders},
         )
 
-    def run(self, path: Path, name: str, at: int) -> Fate:
+    def run(self, path: Path, *asked: Any) -> Fate:
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(json.dumps([str(path), name, at]) + "\n")
+        process.stdin.write(json.dumps([str(path), *asked]) + "\n")
         process.stdin.flush()
         return Fate(*json.loads(process.stdout.readline()))
 
@@ -101,14 +105,14 @@ class Killer:
             process.stdin.close()
 
 
-def serve() -> None:
+def serve(life: Callable[..., None]) -> None:
     import harness_cases  # so that no child has to
 
     assert harness_cases.CASES
     for line in sys.stdin:
-        path, name, at = json.loads(line)
-        print(json.dumps(child(Path(path), name, at)), flush=True)
+        path, *asked = json.loads(line)
+        print(json.dumps(child(life, Path(path), *asked)), flush=True)
 
 
 if __name__ == "__main__":
-    serve()
+    serve(live)

@@ -38,6 +38,8 @@ def memory(times: int) -> Arm:
 def disarm() -> None:
     lib.fp_fault_step(-1, 0)
     lib.fp_fault_memory(-1, 0)
+    lib.fp_fault_write(-1, 0, 0)
+    lib.fp_fault_sync(-1, 0)
 
 
 def sameness(dump: str) -> str:
@@ -129,7 +131,7 @@ class Ladder:
 
 def told(error: StorageError) -> bool:
     """Does it say what the world did to it?"""
-    return "disk I/O error" in str(error) or "out of memory" in str(error)
+    return any(words in str(error) for words in ("disk I/O error", "is full", "out of memory"))
 
 
 def memory_live() -> int:
