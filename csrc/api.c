@@ -15,8 +15,7 @@ const char *fp_sqlite_version(void) { return sqlite3_libversion(); }
 int32_t fp_schema_version(void) { return SCHEMA_VERSION; }
 
 static void discard(fp_store *store) {
-  db_close(&store->reader);
-  db_close(&store->writer);
+  group_close(store);
   places_free(&store->places);
   sys_cond_free(&store->gate);
   mem_free((void *)(uintptr_t)store->options.path);
@@ -58,6 +57,7 @@ int fp_open(const fp_options *options, fp_store **out, fp_error *err) {
     discard(store);
     return code;
   }
+  group_install(store);
   *out = store;
   return FP_OK;
 }
@@ -70,8 +70,7 @@ int fp_close(fp_store *store, fp_error *err) {
   }
   int code = FP_OK;
   sys_lock(&store->gate);
-  if (store->open != NULL && store->writing &&
-      pthread_equal(store->writer_thread, pthread_self())) {
+  if (store->open != NULL && pthread_equal(store->open->owner, pthread_self())) {
     code = err_set(err, FP_INVALID, "this thread has a transaction open: end it before closing");
   } else {
     store->closing = true;
@@ -90,8 +89,7 @@ int fp_close(fp_store *store, fp_error *err) {
   if (mine) store->users++; /* who closes it, too, waits until it is closed */
   sys_unlock(&store->gate);
   if (mine) {
-    db_close(&store->reader);
-    db_close(&store->writer);
+    group_close(store);
     sys_lock(&store->gate);
     store->closed = true;
     sys_unlock(&store->gate);
@@ -140,7 +138,7 @@ int fp_hand(fp_store *store, int64_t now_us, fp_error *err) {
   int code = group_enter(store, NULL, err);
   if (code != FP_OK) return code;
   code = check_between("the moment", now_us, -1, MOMENT_US_MAX, err);
-  if (code == FP_OK) code = group_run(store, NULL, "the clock's hand", move_hand, &g, err);
+  if (code == FP_OK) code = group_run(store, NULL, "the clock's hand", 0, move_hand, &g, err);
   group_leave(store);
   return code;
 }
@@ -225,7 +223,7 @@ int fp_queue_define(fp_store *store, fp_tx *tx, const char *name, int32_t name_b
   code = check_name("the queue's name", n.name, NAME_BYTES_MAX, err);
   if (code == FP_OK) code = check_between("profile", profile, 0, FP_PROFILE_WAKEUP, err);
   if (code == FP_OK) code = check_policy(fields, err);
-  if (code == FP_OK) code = group_run(store, tx, "defining a queue", define_queue, &n, err);
+  if (code == FP_OK) code = group_run(store, tx, "defining a queue", 0, define_queue, &n, err);
   group_leave(store);
   return code;
 }
@@ -262,7 +260,7 @@ int fp_queue_pause(fp_store *store, fp_tx *tx, int64_t queue, int32_t paused, fp
   pausing g = {queue, paused != 0};
   int code = group_enter(store, tx, err);
   if (code != FP_OK) return code;
-  code = group_run(store, tx, "pausing a queue", pause_queue, &g, err);
+  code = group_run(store, tx, "pausing a queue", 0, pause_queue, &g, err);
   group_leave(store);
   return code;
 }
@@ -275,7 +273,7 @@ int fp_kind(fp_store *store, fp_tx *tx, const char *name, int32_t name_bytes, in
   code = check_name("the name", n.name, NAME_BYTES_MAX, err);
   if (code == FP_OK) code = group_look(store, tx, find_kind, &n, err);
   if (code == FP_OK && *number == 0) {
-    code = group_run(store, tx, "naming a kind", make_kind, &n, err);
+    code = group_run(store, tx, "naming a kind", 0, make_kind, &n, err);
   }
   group_leave(store);
   return code;

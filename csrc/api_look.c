@@ -31,7 +31,7 @@ static int answer(fp_store *store, fp_tx *tx, int code, request look, question *
     code = group_look(store, tx, look, q, err);
     if (code == FP_INVALID && q->placed && tx == NULL) {
       err_clear(err);
-      code = group_run(store, NULL, "a look-up", look, q, err);
+      code = group_run(store, NULL, "a look-up", 0, look, q, err);
     }
   }
   if (code == FP_OK) {
@@ -49,11 +49,13 @@ enum { MESSAGE_WIDTH = 16, CONTENT_WIDTH = 4, STATS_WIDTH = 14, KIND_WIDTH = 2 }
 
 static int get(txn *t, void *argument, fp_error *err) {
   question *q = argument;
+  pack_clear(&q->rows);
   return listing_get(t, q->id, &q->rows, err);
 }
 
 static int get_by_key(txn *t, void *argument, fp_error *err) {
   question *q = argument;
+  pack_clear(&q->rows);
   return listing_by_key(t, q->queue, q->kind, q->life, q->key, &q->rows, err);
 }
 
@@ -204,7 +206,7 @@ int fp_purge(fp_store *store, int64_t queue, int32_t state, int64_t before_us, i
   if (code == FP_OK) code = group_look(store, NULL, find, &k, err);
   if (code == FP_OK) *purged = k.purge.count;
   if (code == FP_OK && apply && k.purge.count > 0) {
-    code = group_run(store, NULL, "a purge", remove_found, &k, err);
+    code = group_run(store, NULL, "a purge", k.purge.count * ROW_BYTES, remove_found, &k, err);
     *purged = code == FP_OK ? k.purge.purged : 0;
   }
   mem_free(k.purge.ids);
@@ -227,7 +229,9 @@ int fp_retain(fp_store *store, int32_t limit, int64_t *purged, int32_t *more, fp
   int code = group_enter(store, NULL, err);
   if (code != FP_OK) return code;
   code = check_between("limit", limit, 1, SLICE_MAX, err);
-  if (code == FP_OK) code = group_run(store, NULL, "retention", retain, &k, err);
+  if (code == FP_OK) {
+    code = group_run(store, NULL, "retention", limit * ROW_BYTES, retain, &k, err);
+  }
   if (code == FP_OK) { /* two slices at once find the same: whose place is kept does not matter */
     sys_lock(&store->gate);
     store->retention = k.next;

@@ -24,7 +24,7 @@ static int check_when(const fp_put *put, int64_t when, fp_error *err) {
   return check_between("delay (microseconds)", when, 0, SPAN_US_MAX, err);
 }
 
-static int check_put(const fp_put *put, fp_error *err) {
+static int check_put(const fp_put *put, int64_t *payload_bytes, fp_error *err) {
   const char *key = put->keys, *lane = put->lanes;
   int64_t bytes = 0;
   int code = check_between("the number of messages", put->count, 1, BATCH_MAX, err);
@@ -51,16 +51,19 @@ static int check_put(const fp_put *put, fp_error *err) {
     }
   }
   if (code == FP_OK) code = check_between("the batch's bytes", bytes, 0, BATCH_BYTES_MAX, err);
+  *payload_bytes = bytes;
   return code;
 }
 
 int fp_enqueue(fp_store *store, fp_tx *tx, const fp_put *put, int64_t *ids,
                unsigned char *created, fp_error *err) {
   enqueuing e = {.put = put, .ids = ids, .created = created};
+  int64_t bytes;
   int code = group_enter(store, tx, err);
   if (code != FP_OK) return code;
-  code = check_put(put, err);
-  if (code == FP_OK) code = group_run(store, tx, "an enqueue", enqueue, &e, err);
+  code = check_put(put, &bytes, err);
+  bytes += put->count * ROW_BYTES;
+  if (code == FP_OK) code = group_run(store, tx, "an enqueue", bytes, enqueue, &e, err);
   group_leave(store);
   return code;
 }
@@ -87,10 +90,14 @@ static int check_verdict(const fp_verdict *v, fp_error *err) {
   return code;
 }
 
-static int check_settle(const fp_settle *settle, fp_error *err) {
+/* *bytes: and what it is about to write. */
+static int check_settle(const fp_settle *settle, int64_t *bytes, fp_error *err) {
   int code = check_between("the number of claims", settle->count, 0, BATCH_MAX, err);
+  *bytes = settle->count * ROW_BYTES;
   for (int32_t i = 0; settle->verdicts != NULL && code == FP_OK && i < settle->count; i++) {
-    code = check_verdict(&settle->verdicts[i], err);
+    const fp_verdict *v = &settle->verdicts[i];
+    code = check_verdict(v, err);
+    *bytes += v->result_bytes + v->text_bytes;
   }
   return code;
 }
@@ -98,10 +105,11 @@ static int check_settle(const fp_settle *settle, fp_error *err) {
 int fp_settle_many(fp_store *store, fp_tx *tx, const fp_settle *settle, int32_t *answers,
                    fp_error *err) {
   settling s = {.settle = settle, .answers = answers};
+  int64_t bytes;
   int code = group_enter(store, tx, err);
   if (code != FP_OK) return code;
-  code = check_settle(settle, err);
-  if (code == FP_OK) code = group_run(store, tx, "a settlement", settle_many, &s, err);
+  code = check_settle(settle, &bytes, err);
+  if (code == FP_OK) code = group_run(store, tx, "a settlement", bytes, settle_many, &s, err);
   group_leave(store);
   return code;
 }
@@ -146,12 +154,14 @@ int fp_step(fp_store *store, const fp_settle *settle, int32_t *answers, const fp
   pack rows = pack_of(CLAIM_WIDTH);
   claiming c = {.take = take, .settle = settle, .answers = answers, .rows = &rows};
   bool go = true;
+  int64_t bytes = 0;
   code = check_take(take, err);
-  if (code == FP_OK && settle != NULL) code = check_settle(settle, err);
+  if (code == FP_OK && settle != NULL) code = check_settle(settle, &bytes, err);
   if (code == FP_OK && settle == NULL && take->until_us > 0) {
     code = wait_for_due(store, take, &go, err);
   }
-  if (code == FP_OK && go) code = group_run(store, NULL, "a claim", claim_step, &c, err);
+  bytes += take->limit * ROW_BYTES;
+  if (code == FP_OK && go) code = group_run(store, NULL, "a claim", bytes, claim_step, &c, err);
   if (code == FP_OK) {
     code = pack_take(&rows, claims, err);
   } else {
@@ -169,7 +179,9 @@ int fp_cancel(fp_store *store, fp_tx *tx, int32_t count, const int64_t *ids, int
   int code = group_enter(store, tx, err);
   if (code != FP_OK) return code;
   code = check_between("the number of messages", count, 0, BATCH_MAX, err);
-  if (code == FP_OK) code = group_run(store, tx, "a cancellation", settle_cancel, &c, err);
+  if (code == FP_OK) {
+    code = group_run(store, tx, "a cancellation", count * ROW_BYTES, settle_cancel, &c, err);
+  }
   group_leave(store);
   return code;
 }
@@ -185,7 +197,9 @@ int fp_replay(fp_store *store, int32_t count, const int64_t *pairs, int64_t dela
   if (code == FP_OK) {
     code = check_between("the gap (microseconds)", gap_us, 0, SPAN_US_MAX / BATCH_MAX, err);
   }
-  if (code == FP_OK && apply) code = group_run(store, NULL, "a replay", revive, &r, err);
+  if (code == FP_OK && apply) {
+    code = group_run(store, NULL, "a replay", count * ROW_BYTES, revive, &r, err);
+  }
   if (code == FP_OK && !apply) code = group_look(store, NULL, revive, &r, err);
   group_leave(store);
   return code;
@@ -211,7 +225,7 @@ int fp_release_lane(fp_store *store, int64_t queue, const char *lane, int32_t la
   int code = group_enter(store, NULL, err);
   if (code != FP_OK) return code;
   code = check_name("the lane", g.lane, LANE_BYTES_MAX, err);
-  if (code == FP_OK) code = group_run(store, NULL, "a lane's release", release_lane, &g, err);
+  if (code == FP_OK) code = group_run(store, NULL, "a lane's release", 0, release_lane, &g, err);
   *released = g.released ? 1 : 0;
   group_leave(store);
   return code;
@@ -244,7 +258,7 @@ int fp_progress(fp_store *store, fp_tx *tx, int64_t id, const char *value, int64
   int code = group_enter(store, tx, err);
   if (code != FP_OK) return code;
   code = check_between("the progress's bytes", value_bytes, 0, HEADERS_BYTES_MAX, err);
-  if (code == FP_OK) code = group_run(store, tx, "progress", put_progress, &g, err);
+  if (code == FP_OK) code = group_run(store, tx, "progress", value_bytes, put_progress, &g, err);
   group_leave(store);
   return code;
 }

@@ -16,6 +16,7 @@ typedef struct explaining {
 static int explain(txn *t, void *argument, fp_error *err) {
   enum { DETAIL_COLUMN = 3, TEXT_BYTES = 8192 };
   explaining *e = argument;
+  pack_clear(&e->rows);
   sqlite3 *handle = t->d->handle;
   sqlite3_stmt *plan = NULL;
   char text[TEXT_BYTES];
@@ -39,7 +40,7 @@ int fp_explain(fp_store *store, int32_t index, fp_rows *rows, fp_error *err) {
   *rows = (fp_rows){0};
   int code = group_enter(store, NULL, err);
   if (code != FP_OK) return code;
-  code = group_run(store, NULL, "an explanation", explain, &e, err);
+  code = group_run(store, NULL, "an explanation", 0, explain, &e, err);
   if (code == FP_OK) code = pack_take(&e.rows, rows, err);
   pack_free(&e.rows);
   group_leave(store);
@@ -66,7 +67,7 @@ int fp_pragma(fp_store *store, const char *sql, int64_t *value, fp_error *err) {
   asking a = {.sql = sql, .value = value};
   int code = group_enter(store, NULL, err);
   if (code != FP_OK) return code;
-  code = group_run(store, NULL, "a question", ask, &a, err);
+  code = group_run(store, NULL, "a question", 0, ask, &a, err);
   group_leave(store);
   return code;
 }
@@ -74,7 +75,7 @@ int fp_pragma(fp_store *store, const char *sql, int64_t *value, fp_error *err) {
 int32_t fp_waiting(fp_store *store) {
   int32_t count = 0;
   sys_lock(&store->gate);
-  for (const waiter *w = store->waiters; w != NULL; w = w->next) count++;
+  for (const waiter *w = store->line; w != NULL; w = w->next) count++;
   sys_unlock(&store->gate);
   return count;
 }

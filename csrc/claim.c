@@ -254,6 +254,7 @@ static int take_queue(taking *k, int64_t queue, fp_error *err) {
 int claim_step(txn *t, void *argument, fp_error *err) {
   claiming *g = argument;
   int code = FP_OK;
+  pack_clear(g->rows);
   if (g->settle != NULL) {
     settling s = {.settle = g->settle, .answers = g->answers};
     code = settle_many(t, &s, err);

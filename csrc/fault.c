@@ -15,6 +15,7 @@ static _Atomic int64_t step_in = -1, memory_in = -1, write_in = -1, sync_in = -1
 static _Atomic int64_t step_times, memory_times, write_times, sync_times;
 static _Atomic int64_t hits, steps, calls, live;
 static _Atomic int write_rc;
+static _Atomic bool spoils;
 static sqlite3_mem_methods real;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -66,6 +67,8 @@ int fault_write(void) {
 
 int fault_sync(void) { return fires(&sync_in, &sync_times) ? SQLITE_IOERR_FSYNC : SQLITE_OK; }
 
+bool fault_spoils(void) { return atomic_load(&spoils); }
+
 void *mem_get(int64_t bytes) {
   void *memory = sqlite3_malloc64((sqlite3_uint64)bytes);
   if (memory != NULL) atomic_fetch_add(&live, 1);
@@ -108,6 +111,7 @@ void fp_fault_sync(int64_t countdown, int32_t times) {
   atomic_store(&sync_in, countdown);
 }
 
+void fp_fault_spoil(int32_t on) { atomic_store(&spoils, on != 0); }
 void fp_fault_kill(int64_t countdown) { atomic_store(&kill_in, countdown); }
 int64_t fp_fault_hits(void) { return atomic_load(&hits); }
 int64_t fp_steps(void) { return atomic_load(&steps); }

@@ -15,6 +15,7 @@ void fault_install(void);        /* before SQLite is first used */
 int fault_step(void);            /* 0, or the result code that this step must answer */
 int fault_write(void);           /* the same, for a write and a sync of the crash disk */
 int fault_sync(void);
+bool fault_spoils(void);         /* must this transaction be made again, although it went well? */
 void *mem_get(int64_t bytes);
 void *mem_resize(void *old, int64_t bytes);
 void mem_free(void *memory);
@@ -22,6 +23,7 @@ void mem_free(void *memory);
 #else
 #define fault_install() ((void)0)
 #define fault_step() 0
+#define fault_spoils() false
 #define mem_get(bytes) sqlite3_malloc64((sqlite3_uint64)(bytes))
 #define mem_resize(old, bytes) sqlite3_realloc64((old), (sqlite3_uint64)(bytes))
 #define mem_free(memory) sqlite3_free(memory)

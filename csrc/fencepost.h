@@ -314,6 +314,7 @@ void fp_fault_memory(int64_t countdown, int32_t times); /* that allocation fails
 void fp_fault_write(int64_t countdown, int32_t times, int32_t full);
 void fp_fault_sync(int64_t countdown, int32_t times);
 void fp_fault_kill(int64_t countdown);                  /* SIGKILL at that statement step */
+void fp_fault_spoil(int32_t on);                        /* each transaction is made twice */
 int64_t fp_fault_hits(void);                            /* faults that fired since the last set */
 int64_t fp_steps(void);                                 /* statement steps so far */
 int64_t fp_memory_calls(void);                          /* allocations so far */

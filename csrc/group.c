@@ -5,6 +5,8 @@
 
 #include "fault.h"
 #include "guest.h"
+#include "turn.h"
+#include "wal.h"
 
 static int check_generation(const fp_store *store, fp_error *err) {
   if (store->generation == sys_generation()) return FP_OK;
@@ -59,139 +61,173 @@ void group_leave(fp_store *store) {
   sys_unlock(&store->gate);
 }
 
-static void line_up(fp_store *store, waiter *me, bool first) {
-  waiter **at = &store->waiters;
-  while (!first && *at != NULL) at = &(*at)->next;
-  me->next = *at;
-  *at = me;
+/* ---- the file's lock ---- */
+
+/* SQLite asks while another process, or another handle, has it: true, try again. */
+static int wait_for_lock(void *argument, int tries) {
+  fp_store *store = argument;
+  int64_t left_us = store->lock_until_us - sys_awake_us(), nap_us = tries < 5 ? 200 : 2000;
+  if (left_us <= 0) return 0;
+  sys_sleep(nap_us < left_us ? nap_us : left_us);
+  return 1;
 }
 
-static void step_out(fp_store *store, const waiter *me) {
-  waiter **at = &store->waiters;
-  while (*at != me) at = &(*at)->next;
-  *at = me->next;
+void group_install(fp_store *store) {
+  (void)sqlite3_busy_handler(store->writer.handle, wait_for_lock, store);
+  wal_install(store);
 }
 
-/* One slice of waiting for the turn. */
-static int take_turn(fp_store *store, const char *what, bool first, fp_error *err) {
-  waiter me;
-  int code = FP_OK;
-  sys_lock(&store->gate);
-  if (store->writing && pthread_equal(store->writer_thread, pthread_self())) {
-    sys_unlock(&store->gate);
-    return err_set(err, FP_INVALID, "this thread has a transaction open: pass it as tx=, or end "
-                                    "it first");
+void group_close(fp_store *store) {
+  wal_close(store);
+  db_close(&store->reader);
+  db_close(&store->writer);
+}
+
+static int begin(fp_store *store, txn *t, int64_t until_us, fp_error *err) {
+  store->lock_until_us = until_us;
+  int code = txn_begin(t, &store->writer, &store->clock, &store->places, store->wanted_us, err);
+  store->lock_until_us = 0;
+  if (code == FP_AGAIN) { /* SQLite's words do not say by whom; we know more */
+    (void)snprintf(err->message, sizeof err->message,
+                   "the file is busy: another process, or another handle, has its write lock");
   }
-  line_up(store, &me, first);
-  int64_t end = sys_awake_us() + WAIT_SLICE_MS * INT64_C(1000), left = end - sys_awake_us();
-  while (left > 0 && (store->writing || store->waiters != &me)) {
-    sys_wait(&store->gate, left);
-    left = end - sys_awake_us();
-  }
-  bool mine = !store->writing && store->waiters == &me;
-  step_out(store, &me);
-  int64_t now = sys_awake_us();
-  if (mine) {
-    store->writing = true;
-    store->writer_thread = pthread_self();
-    store->writer_since_us = now;
-    store->writer_what = what;
-  } else {
-    code = err_set(err, FP_AGAIN, "the store is busy: %s has had its turn for %lld ms",
-                   store->writing ? store->writer_what : "another call",
-                   (long long)((now - store->writer_since_us) / 1000));
-  }
-  sys_unlock(&store->gate);
   return code;
 }
 
-static void give_turn(fp_store *store) {
-  sys_lock(&store->gate);
-  store->writing = false;
-  sys_wake_all(&store->gate);
-  sys_unlock(&store->gate);
-}
-
-/* Since when this handle wants the turn: it asked in vain until a moment ago, or it asks now. */
-static int64_t wanted_since(fp_store *store, int64_t asked_us) {
-  sys_lock(&store->gate);
-  bool goes_on = store->vain_since_us > 0 &&
-                 asked_us - store->vain_until_us < WAIT_SLICE_MS * INT64_C(1000);
-  int64_t since_us = goes_on ? store->vain_since_us : asked_us;
-  sys_unlock(&store->gate);
-  return since_us;
-}
-
-static void remember_wait(fp_store *store, int64_t since_us, bool in_vain) {
-  sys_lock(&store->gate);
-  store->vain_since_us = in_vain ? since_us : 0;
-  store->vain_until_us = sys_awake_us();
-  sys_unlock(&store->gate);
-}
-
-/* The turn, and a transaction begun in it. On failure nothing is held. */
-static int begin(fp_store *store, const char *what, bool first, txn *t, fp_error *err) {
-  int64_t since_us = wanted_since(store, sys_awake_us());
-  int code = take_turn(store, what, first, err);
-  if (code == FP_OK) {
-    code = txn_begin(t, &store->writer, &store->clock, &store->places, since_us, err);
-    if (code != FP_OK) give_turn(store);
-    if (code == FP_AGAIN) { /* SQLite's words do not say by whom; we know more */
-      (void)snprintf(err->message, sizeof err->message,
-                     "the file is busy: another process, or another handle, has its write lock");
-    }
-  }
-  if (code == FP_OK || code == FP_AGAIN) remember_wait(store, since_us, code == FP_AGAIN);
-  return code;
-}
+/* ---- requests ---- */
 
 /* In the caller's transaction: an expected refusal leaves it as it was; a failed write ends it. */
 static int run_inside(fp_tx *tx, request run, void *argument, fp_error *err) {
   txn *t = &tx->txn;
-  stmts *sql = &t->d->sql;
+  txn_mark mark;
   if (tx->dead || sqlite3_get_autocommit(t->d->handle)) {
     return err_set(err, FP_INVALID, "the transaction was rolled back by an earlier failure");
   }
-  int64_t wrote = sql->writes, last = t->d->head.last;
+  txn_mark_of(t, &mark);
   int code = run(t, argument, err);
   if (code == FP_OK) code = txn_flush(t, err);
-  if (code == FP_OK) return code;
-  t->count_used = 0;
-  t->failed = false;
-  if (sql->writes == wrote && !sqlite3_get_autocommit(t->d->handle)) {
-    t->d->head.last = last;
-    t->drew = false;
-    return code;
-  }
+  if (code == FP_OK || txn_revert(t, &mark)) return code;
   txn_rollback(t);
   tx->dead = true;
   if (code == FP_AGAIN) code = err->code = FP_BUSY; /* to be asked again there is nothing left */
   return code;
 }
 
-static int run_alone(fp_store *store, const char *what, bool first, request run_it, void *argument,
-                     fp_error *err) {
-  txn t = {0};
-  int code = begin(store, what, first, &t, err);
-  if (code != FP_OK) return code;
-  code = run_it(&t, argument, err);
-  if (code == FP_OK) {
-    code = txn_commit(&t, err);
-  } else {
-    txn_rollback(&t);
+/* False: it failed after its first write, and all is lost. */
+static bool run_member(txn *t, waiter *w) {
+  txn_mark mark;
+  txn_mark_of(t, &mark);
+  w->code = w->run(t, w->argument, w->err);
+  if (w->code == FP_OK) w->code = txn_accept(t, w->err);
+  return w->code == FP_OK || txn_revert(t, &mark);
+}
+
+/* All that stand in line, and those who come while these run. False: one of them spoilt it. */
+static bool run_together(fp_store *store, txn *t, group *g) {
+  bool whole = true;
+  while (whole && turn_take(store, g)) {
+    for (waiter *w = g->run; whole && w != NULL; w = w->next) whole = run_member(t, w);
   }
-  give_turn(store);
-  return code;
+  return whole && !fault_spoils();
 }
 
-int group_run(fp_store *store, fp_tx *tx, const char *what, request run, void *argument,
-              fp_error *err) {
-  if (tx != NULL) return run_inside(tx, run, argument, err);
-  return run_alone(store, what, false, run, argument, err);
+/* The group's transaction is rolled back, so each has one of its own. Where the file's lock does
+** not come within a slice, that one and all behind it are to call again. */
+static void run_each_alone(fp_store *store, const group *g) {
+  int64_t until_us = sys_awake_us() + WAIT_SLICE_MS * INT64_C(1000);
+  const waiter *stuck = NULL;
+  for (waiter *w = g->first; w != NULL; w = w->next) {
+    txn t = {0};
+    err_clear(w->err);
+    if (stuck != NULL) {
+      *w->err = *stuck->err;
+      w->code = stuck->code;
+      continue;
+    }
+    w->code = begin(store, &t, until_us, w->err);
+    if (w->code == FP_AGAIN) stuck = w;
+    if (w->code != FP_OK) continue;
+    w->code = w->run(&t, w->argument, w->err);
+    if (w->code == FP_OK) {
+      w->code = txn_commit(&t, w->err);
+    } else {
+      txn_rollback(&t);
+    }
+  }
 }
 
-int group_run_first(fp_store *store, const char *what, request run, void *argument, fp_error *err) {
-  return run_alone(store, what, true, run, argument, err);
+static bool any_done(const group *g) {
+  const waiter *w = g->first;
+  while (w != NULL && w->code != FP_OK) w = w->next;
+  return w != NULL;
+}
+
+/* A COMMIT that SQLite was not asked for has not happened, and neither has one that found no room,
+** or the file busy. Of one that the disk answered with an error nobody knows. */
+static bool certainly_undone(const txn *t, const fp_error *err) {
+  int rc = err->sqlite_code & 0xff;
+  return !t->asked || rc == SQLITE_FULL || rc == SQLITE_BUSY;
+}
+
+static void tell_all(const group *g, const fp_error *err) {
+  for (waiter *w = g->first; w != NULL; w = w->next) {
+    *w->err = *err;
+    w->code = err->code;
+  }
+}
+
+/* The end of the group's transaction, and everybody's answer. */
+static void conclude(fp_store *store, txn *t, const group *g, bool whole) {
+  fp_error err;
+  bool alone = g->count == 1;
+  err_clear(&err);
+  if (whole && any_done(g)) {
+    if (txn_commit(t, &err) == FP_OK) return;
+    if (alone || !certainly_undone(t, &err)) {
+      tell_all(g, &err);
+      return;
+    }
+  } else {
+    txn_rollback(t);
+    if (whole || (alone && g->first->code != FP_OK)) return;
+  }
+  run_each_alone(store, g);
+}
+
+/* The caller has the turn: runs its request, and those of whoever stands behind it. */
+static void lead(fp_store *store, waiter *me) {
+  txn t = {0};
+  group g = {0};
+  me->code = begin(store, &t, turn_until(me), me->err);
+  if (me->code != FP_OK) {
+    turn_give_up(store, me, me->code == FP_AGAIN);
+    return;
+  }
+  bool whole = run_together(store, &t, &g);
+  conclude(store, &t, &g, whole);
+  turn_answer(&g, me);
+  bool due = wal_finish(store);
+  turn_pass(store);
+  if (due) wal_copy(store);
+}
+
+static int run_in_line(fp_store *store, waiter *me, bool first) {
+  int code = turn_wait(store, me, first);
+  if (code != FP_OK) return code;
+  if (sys_word_get(&me->state) == TURN_LEADS) lead(store, me);
+  return me->code;
+}
+
+int group_run(fp_store *store, fp_tx *tx, const char *what, int64_t bytes, request run,
+              void *argument, fp_error *err) {
+  waiter me = {.what = what, .run = run, .argument = argument, .bytes = bytes, .err = err};
+  return tx != NULL ? run_inside(tx, run, argument, err) : run_in_line(store, &me, false);
+}
+
+int group_run_first(fp_store *store, const char *what, int64_t bytes, request run, void *argument,
+                    fp_error *err) {
+  waiter me = {.what = what, .run = run, .argument = argument, .bytes = bytes, .err = err};
+  return run_in_line(store, &me, true);
 }
 
 bool group_take_reader(fp_store *store, fp_error *err) {
@@ -233,18 +269,20 @@ int group_look(fp_store *store, fp_tx *tx, request run, void *argument, fp_error
 
 int group_begin(fp_store *store, fp_tx **out, fp_error *err) {
   *out = NULL;
+  waiter me = {.what = "a transaction", .err = err};
   fp_tx *tx = mem_get((int64_t)sizeof *tx);
   if (tx == NULL) return err_memory(err);
   *tx = (fp_tx){.store = store, .owner = pthread_self()};
-  int code = begin(store, "a transaction", false, &tx->txn, err);
+  int code = turn_wait(store, &me, false);
+  if (code == FP_OK) {
+    code = begin(store, &tx->txn, turn_until(&me), err);
+    if (code != FP_OK) turn_give_up(store, &me, code == FP_AGAIN);
+  }
   if (code != FP_OK) {
     mem_free(tx);
     return code;
   }
-  sys_lock(&store->gate);
-  store->users++; /* an open transaction keeps the store open */
-  store->open = tx;
-  sys_unlock(&store->gate);
+  turn_keep(store, &me, tx);
   *out = tx;
   return FP_OK;
 }
@@ -263,10 +301,9 @@ int group_end(fp_tx *tx, bool commit, fp_error *err) {
       code = err_set(err, FP_INVALID, "the transaction was rolled back by an earlier failure");
     }
   }
-  sys_lock(&store->gate);
-  store->open = NULL;
-  sys_unlock(&store->gate);
-  give_turn(store);
+  bool due = wal_finish(store);
+  turn_pass(store);
+  if (due) wal_copy(store);
   group_leave(store);
   mem_free(tx);
   return code;

@@ -101,7 +101,7 @@ static void renew_all(fp_keeper *k) {
     while (code == FP_AGAIN && !is_stopping(k)) {
       code = group_enter(k->store, NULL, &err);
       if (code != FP_OK) break;
-      code = group_run_first(k->store, "a keeper", renew_held, &b, &err);
+      code = group_run_first(k->store, "a keeper", b.count * ROW_BYTES, renew_held, &b, &err);
       group_leave(k->store);
     }
     if (code == FP_OK) mark_lost(k, &b);

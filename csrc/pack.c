@@ -10,6 +10,12 @@ pack pack_of(int32_t width) {
   return p;
 }
 
+void pack_clear(pack *p) {
+  p->count = 0;
+  p->used = p->blob_used = 0;
+  p->failed = false;
+}
+
 /* Room for `more` further units of `unit` bytes; doubles, so that growing stays cheap. */
 static void *grown(pack *p, void *old, int64_t used, int64_t more, int64_t *room, int64_t unit) {
   if (p->failed) return NULL;

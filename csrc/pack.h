@@ -22,6 +22,7 @@ typedef struct pack {
 } pack;
 
 pack pack_of(int32_t width);
+void pack_clear(pack *p);               /* as it was at first, for a request that runs once more */
 void pack_i64(pack *p, int64_t value);  /* the next value of the row under way */
 void pack_many(pack *p, const int64_t *values, int count);
 void pack_part(pack *p, span part);     /* its length as the next value, its bytes to the blob */

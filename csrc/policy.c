@@ -81,6 +81,9 @@ int policy_size(txn *t, int64_t queue, int64_t *size, fp_error *err) {
   stmt s = stmt_use(&t->d->sql, SQL_TALLY_SIZE);
   put_i64(&s, "queue", queue);
   if (stmt_row(&s)) *size = get_i64(&s, "size");
+  /* What requests before this one in the same transaction have counted is not in the file yet. */
+  *size += txn_counted(t, queue, N_PENDING) + txn_counted(t, queue, N_WAITING) +
+           txn_counted(t, queue, N_LEASED);
   return stmt_end(&s, err);
 }
 

@@ -6,10 +6,28 @@
 #include "sys.h"
 #include "txn.h"
 
-/* A call that waits for its turn. */
+/* A call that wants the turn, on its own thread's stack. */
 typedef struct waiter {
-  struct waiter *next;
+  struct waiter *next; /* in line, and in the group that it was taken into */
+  sys_word state;      /* TURN_… (turn.h) */
+  int64_t asked_us;
+  const char *what;    /* in words that stay */
+  request run;         /* NULL: it wants the turn for itself */
+  void *argument;
+  int64_t bytes;       /* about how many it writes */
+  fp_error *err;
+  int code;            /* its answer */
 } waiter;
+
+/* The write-ahead log as this handle sees it (wal.h). */
+typedef struct wal_view {
+  int32_t pages;         /* in it, after the last commit of ours; of who has the turn */
+  _Atomic int32_t next;  /* so many, and it is copied again */
+  _Atomic bool finish;   /* but for the newest pages all is copied */
+  _Atomic bool copying;  /* a thread of ours has the copier */
+  int64_t log, copied;   /* what it found at last; with the gate, and so is: */
+  int64_t pinned_us;     /* since when somebody reads from before the rest; 0: nobody */
+} wal_view;
 
 struct fp_store {
   fp_options options;  /* options.path is ours */
@@ -19,10 +37,11 @@ struct fp_store {
   int32_t users;       /* calls under way and open transactions */
   bool closing, closed;
   bool writing;        /* somebody has the turn */
-  pthread_t writer_thread;
+  bool begun;          /* and the file's lock */
   int64_t writer_since_us;
   const char *writer_what; /* in words that stay */
-  waiter *waiters;     /* for the turn, in line */
+  waiter *line, *line_end; /* those who wait for the turn, who leads among them until it begins */
+  int64_t wanted_us;   /* since when the turn that is on is wanted */
   int64_t vain_since_us, vain_until_us; /* a turn is wanted, and did not come; 0: it came */
   bool reading;        /* somebody has the reader */
   fp_tx *open;         /* the caller's transaction, while one is open */
@@ -32,12 +51,16 @@ struct fp_store {
   db writer;           /* of whoever has the turn, with all that follows */
   store_clock clock;
   places places;
+  int64_t lock_until_us; /* how long it may wait for the file's lock */
   bool guest;          /* the authorizer judges: the caller's own SQL is at work */
   char denied[160];    /* what the authorizer did not allow */
   bool goes_back, inserts; /* what it saw of the statement: ROLLBACK TO, INSERT */
 
   db reader;           /* of whoever has `reading`, with what follows */
   int64_t purge_walked; /* how far purges have walked */
+
+  wal_view wal;
+  db copier;           /* of who is `copying`; opened when it is first needed */
 };
 
 struct fp_tx {

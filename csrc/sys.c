@@ -13,6 +13,10 @@
 #include <sys/sysctl.h>
 #include <sys/time.h>
 #endif
+#ifdef __linux__
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#endif
 
 static _Atomic int64_t generation;
 
@@ -35,20 +39,26 @@ int64_t sys_boot_us(void) { return clock_us(CLOCK_BOOTTIME); }
 int64_t sys_awake_us(void) { return clock_us(CLOCK_MONOTONIC); }
 #endif
 
+/* Its time-outs are counted on the clock that nobody sets. */
+static int cond_init(pthread_cond_t *changed) {
+#ifdef __APPLE__
+  return pthread_cond_init(changed, NULL);
+#else
+  pthread_condattr_t attributes;
+  int rc = pthread_condattr_init(&attributes);
+  if (rc == 0) {
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    rc = pthread_cond_init(changed, &attributes);
+    (void)pthread_condattr_destroy(&attributes);
+  }
+  return rc;
+#endif
+}
+
 int sys_cond_init(sys_cond *c) {
   int rc = pthread_mutex_init(&c->mutex, NULL);
   if (rc != 0) return rc;
-#ifdef __APPLE__
-  rc = pthread_cond_init(&c->changed, NULL);
-#else
-  pthread_condattr_t attributes;
-  rc = pthread_condattr_init(&attributes);
-  if (rc == 0) {
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    rc = pthread_cond_init(&c->changed, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
-  }
-#endif
+  rc = cond_init(&c->changed);
   if (rc != 0) (void)pthread_mutex_destroy(&c->mutex);
   return rc;
 }
@@ -62,18 +72,73 @@ void sys_lock(sys_cond *c) { (void)pthread_mutex_lock(&c->mutex); }
 void sys_unlock(sys_cond *c) { (void)pthread_mutex_unlock(&c->mutex); }
 void sys_wake_all(sys_cond *c) { (void)pthread_cond_broadcast(&c->changed); }
 
-void sys_wait(sys_cond *c, int64_t span_us) {
-  if (span_us <= 0) return;
+static void timed_wait(pthread_cond_t *changed, pthread_mutex_t *mutex, int64_t span_us) {
   if (span_us > 3600 * SECOND_US) span_us = 3600 * SECOND_US;
 #ifdef __APPLE__
   struct timespec left = {span_us / SECOND_US, (span_us % SECOND_US) * 1000};
-  (void)pthread_cond_timedwait_relative_np(&c->changed, &c->mutex, &left);
+  (void)pthread_cond_timedwait_relative_np(changed, mutex, &left);
 #else
   int64_t end_us = clock_us(CLOCK_MONOTONIC) + span_us;
   struct timespec end = {end_us / SECOND_US, (end_us % SECOND_US) * 1000};
-  (void)pthread_cond_timedwait(&c->changed, &c->mutex, &end);
+  (void)pthread_cond_timedwait(changed, mutex, &end);
 #endif
 }
+
+void sys_wait(sys_cond *c, int64_t span_us) {
+  if (span_us > 0) timed_wait(&c->changed, &c->mutex, span_us);
+}
+
+uint32_t sys_word_get(sys_word *w) { return atomic_load(&w->value); }
+void sys_word_put(sys_word *w, uint32_t value) { atomic_store(&w->value, value); }
+
+#ifdef __linux__
+
+void sys_word_init(sys_word *w, uint32_t value) { atomic_init(&w->value, value); }
+void sys_word_free(sys_word *w) { (void)w; }
+
+/* Once it is stored, the word may be gone: to the kernel it is but an address, and whoever else
+** waits on one there has been told to expect waking early. */
+void sys_word_set(sys_word *w, uint32_t value) {
+  atomic_store(&w->value, value);
+  (void)syscall(SYS_futex, &w->value, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+void sys_word_wait(sys_word *w, uint32_t seen, int64_t span_us) {
+  if (span_us <= 0) return;
+  struct timespec left = {span_us / SECOND_US, (span_us % SECOND_US) * 1000};
+  (void)syscall(SYS_futex, &w->value, FUTEX_WAIT_PRIVATE, seen, &left, NULL, 0);
+}
+
+#else
+
+void sys_word_init(sys_word *w, uint32_t value) {
+  atomic_init(&w->value, value);
+  (void)pthread_mutex_init(&w->mutex, NULL);
+  (void)cond_init(&w->changed);
+}
+
+void sys_word_free(sys_word *w) {
+  (void)pthread_mutex_lock(&w->mutex); /* who set it may not have let go of it yet */
+  (void)pthread_mutex_unlock(&w->mutex);
+  (void)pthread_cond_destroy(&w->changed);
+  (void)pthread_mutex_destroy(&w->mutex);
+}
+
+void sys_word_set(sys_word *w, uint32_t value) {
+  (void)pthread_mutex_lock(&w->mutex);
+  atomic_store(&w->value, value);
+  (void)pthread_cond_signal(&w->changed);
+  (void)pthread_mutex_unlock(&w->mutex);
+}
+
+void sys_word_wait(sys_word *w, uint32_t seen, int64_t span_us) {
+  if (span_us <= 0) return;
+  (void)pthread_mutex_lock(&w->mutex);
+  if (atomic_load(&w->value) == seen) timed_wait(&w->changed, &w->mutex, span_us);
+  (void)pthread_mutex_unlock(&w->mutex);
+}
+
+#endif
 
 void sys_sleep(int64_t span_us) {
   struct timespec left = {span_us / SECOND_US, (span_us % SECOND_US) * 1000};

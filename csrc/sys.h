@@ -1,5 +1,5 @@
 /* The operating system, as much of it as the core needs: a lock, a condition with a time-out, a
-** thread, three clocks, and the generation that a fork raises. */
+** word to wait on, three clocks, and the generation that a fork raises. */
 #ifndef FENCEPOST_SYS_H
 #define FENCEPOST_SYS_H
 
@@ -19,6 +19,24 @@ void sys_unlock(sys_cond *c);
 void sys_wake_all(sys_cond *c);
 /* With the lock held: until somebody wakes, or `span_us` passed. May wake early, for no reason. */
 void sys_wait(sys_cond *c, int64_t span_us);
+
+/* A word that one thread waits on until another one sets it; it may stand on the waiter's stack,
+** and is gone as soon as the waiter has seen what it waited for. */
+typedef struct sys_word {
+  _Atomic uint32_t value;
+#ifndef __linux__
+  pthread_mutex_t mutex;
+  pthread_cond_t changed;
+#endif
+} sys_word;
+
+void sys_word_init(sys_word *w, uint32_t value);
+void sys_word_free(sys_word *w);
+uint32_t sys_word_get(sys_word *w);
+void sys_word_put(sys_word *w, uint32_t value); /* wakes nobody */
+void sys_word_set(sys_word *w, uint32_t value); /* wakes who waits */
+/* Until its value is not `seen`, or `span_us` passed. May wake early, for no reason. */
+void sys_word_wait(sys_word *w, uint32_t seen, int64_t span_us);
 
 void sys_sleep(int64_t span_us);
 

@@ -67,7 +67,7 @@ int64_t txn_draw(txn *t, int64_t n) {
 void txn_count(txn *t, int64_t queue, int state, int64_t by) {
   assert(state >= 0 && state < N_STATES);
   if (by == 0) return;
-  for (int i = t->count_used - 1; i >= 0; i--) {
+  for (int i = t->count_used - 1; i >= t->count_from; i--) {
     if (t->counts[i].queue == queue) {
       t->counts[i].by[state] += by;
       return;
@@ -86,6 +86,49 @@ void txn_count(txn *t, int64_t queue, int state, int64_t by) {
   tally *c = &t->counts[t->count_used++];
   *c = (tally){.queue = queue};
   c->by[state] = by;
+}
+
+int64_t txn_counted(const txn *t, int64_t queue, int state) {
+  int64_t sum = 0;
+  for (int i = 0; i < t->count_used; i++) {
+    if (t->counts[i].queue == queue) sum += t->counts[i].by[state];
+  }
+  return sum;
+}
+
+void txn_mark_of(txn *t, txn_mark *mark) {
+  *mark = (txn_mark){t->d->sql.writes, t->d->head, t->drew, t->meta_moved};
+  t->count_from = t->count_used;
+}
+
+/* Adds one queue's counts to those that earlier requests made. False: there are none. */
+static bool add_to_earlier(txn *t, const tally *c) {
+  for (int i = 0; i < t->count_from; i++) {
+    if (t->counts[i].queue != c->queue) continue;
+    for (int state = 0; state < N_STATES; state++) t->counts[i].by[state] += c->by[state];
+    return true;
+  }
+  return false;
+}
+
+int txn_accept(txn *t, fp_error *err) {
+  if (t->failed) return err_memory(err);
+  int used = t->count_from;
+  for (int i = t->count_from; i < t->count_used; i++) {
+    if (!add_to_earlier(t, &t->counts[i])) t->counts[used++] = t->counts[i];
+  }
+  t->count_used = t->count_from = used;
+  return FP_OK;
+}
+
+bool txn_revert(txn *t, const txn_mark *mark) {
+  if (t->d->sql.writes != mark->wrote || sqlite3_get_autocommit(t->d->handle)) return false;
+  t->d->head = mark->head;
+  t->drew = mark->drew;
+  t->meta_moved = mark->meta_moved;
+  t->count_used = t->count_from;
+  t->failed = false;
+  return true;
 }
 
 void txn_lease(txn *t, int64_t lease_us) {
@@ -145,19 +188,20 @@ int txn_flush(txn *t, fp_error *err) {
   if (code != FP_OK) return code;
   t->drew = false;
   t->meta_moved = false;
-  t->count_used = 0;
+  t->count_used = t->count_from = 0;
   return FP_OK;
 }
 
 static void release(txn *t) {
   mem_free(t->counts);
   t->counts = NULL;
-  t->count_used = t->count_room = 0;
+  t->count_used = t->count_room = t->count_from = 0;
 }
 
 int txn_commit(txn *t, fp_error *err) {
   int code = txn_flush(t, err);
   if (code == FP_OK) {
+    t->asked = true;
     stmt s = stmt_use(&t->d->sql, SQL_COMMIT);
     code = stmt_end(&s, err);
   }

@@ -1,7 +1,8 @@
 /* One transaction: its moment, the numbers it draws, what it counted, and its end.
 **
-** A request gets a txn, reads and decides first, then writes. Any error after its first write
-** rolls the whole transaction back (group.c sees to it). */
+** A request gets a txn, reads and decides first, then writes. Several may run in one transaction,
+** one after the other. One that fails before its first write has done nothing, and the others do
+** not notice; any error after it rolls the whole transaction back (group.c sees to both). */
 #ifndef FENCEPOST_TXN_H
 #define FENCEPOST_TXN_H
 
@@ -25,12 +26,26 @@ typedef struct txn {
   int64_t began;    /* the connection's count of writes then */
   bool drew;        /* the counter moved */
   bool meta_moved;  /* meta must be written */
-  bool failed;      /* an allocation failed on the way: txn_flush tells */
+  bool failed;      /* an allocation failed on the way: txn_accept and txn_flush tell */
+  bool asked;       /* COMMIT was tried: what became of it is for the file to say */
   int8_t troubled;  /* is there any row in `trouble`? -1: not looked yet */
   int8_t progressed; /* in `progress`? the same */
   tally *counts;
   int count_used, count_room;
+  int count_from;   /* those of the request under way begin here */
 } txn;
+
+/* A request of a transaction: written once, run at least once (a transaction that failed for
+** another's sake is made again), so that it begins by forgetting what an earlier run has left in
+** its argument. */
+typedef int (*request)(txn *t, void *argument, fp_error *err);
+
+/* The transaction as it was when a request began. */
+typedef struct txn_mark {
+  int64_t wrote;
+  head head;
+  bool drew, meta_moved;
+} txn_mark;
 
 /* BEGIN IMMEDIATE. `wanted_us`: since when it is waited for, on the clock of sys_awake_us.
 ** FP_AGAIN: another process holds the lock. */
@@ -43,7 +58,16 @@ int64_t txn_draw(txn *t, int64_t n);
 void txn_count(txn *t, int64_t queue, int state, int64_t by);
 /* Remembers the longest lease, for the grace. */
 void txn_lease(txn *t, int64_t lease_us);
-/* The end of a request: counter and counts go to the file. */
+/* What a queue's count has risen by, beyond what the file says. */
+int64_t txn_counted(const txn *t, int64_t queue, int state);
+
+/* Around each request. */
+void txn_mark_of(txn *t, txn_mark *mark);
+int txn_accept(txn *t, fp_error *err); /* it did well, but for memory */
+/* It failed. False: it has written, or SQLite has rolled back, so that all of it is lost. */
+bool txn_revert(txn *t, const txn_mark *mark);
+
+/* Counter and counts go to the file. */
 int txn_flush(txn *t, fp_error *err);
 /* Ends it. On an error everything is rolled back. */
 int txn_commit(txn *t, fp_error *err);

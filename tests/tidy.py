@@ -35,7 +35,7 @@ C_FLOORS = [
     "settle",
     "claim enqueue revive retain",
     "store",
-    "guest",
+    "guest turn wal",
     "group",
     "wake keeper",
     "api",

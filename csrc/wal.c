@@ -1,0 +1,94 @@
+#include "wal.h"
+
+#include <stdatomic.h>
+
+/* SQLite tells of each commit on the connection. */
+static int committed(void *argument, sqlite3 *handle, const char *name, int pages) {
+  fp_store *store = argument;
+  wal_view *w = &store->wal;
+  (void)handle;
+  (void)name;
+  if (pages <= w->pages) { /* it began anew */
+    atomic_store(&w->next, CHECKPOINT_PAGES);
+    atomic_store(&w->finish, false);
+  }
+  w->pages = pages;
+  return SQLITE_OK;
+}
+
+void wal_install(fp_store *store) {
+  atomic_store(&store->wal.next, CHECKPOINT_PAGES);
+  (void)sqlite3_wal_hook(store->writer.handle, committed, store); /* and no checkpoint of its own */
+}
+
+void wal_close(fp_store *store) { db_close(&store->copier); }
+
+static int checkpoint(sqlite3 *handle, int mode, int *log, int *copied) {
+  int rc = fault_step();
+  if (rc == SQLITE_OK) rc = sqlite3_wal_checkpoint_v2(handle, "main", mode, log, copied);
+  return rc;
+}
+
+bool wal_finish(fp_store *store) {
+  wal_view *w = &store->wal;
+  if (w->pages < CHECKPOINT_PAGES) return false;
+  if (atomic_exchange(&w->finish, false)) {
+    int log, copied;
+    store->lock_until_us = sys_awake_us() + CHECKPOINT_WAIT_US;
+    (void)checkpoint(store->writer.handle, SQLITE_CHECKPOINT_RESTART, &log, &copied);
+    store->lock_until_us = 0;
+    return false; /* the next commit tells whether it did */
+  }
+  return w->pages >= atomic_load(&w->next);
+}
+
+static bool open_copier(fp_store *store) {
+  fp_error unused = {0};
+  if (store->copier.handle != NULL) return true;
+  if (db_open(&store->copier, &store->options, true, &unused) != FP_OK) return false;
+  /* A connection that has read nothing yet does not know that there is a log. */
+  return sqlite3_exec(store->copier.handle, "PRAGMA schema_version", NULL, NULL, NULL) == SQLITE_OK;
+}
+
+/* What a copy that went as far as it could says about those who read. */
+static void remember(fp_store *store, int64_t log, int64_t copied) {
+  wal_view *w = &store->wal;
+  sys_lock(&store->gate);
+  bool same = w->pinned_us > 0 && copied == w->copied;
+  if (copied >= log) {
+    w->pinned_us = 0;
+  } else if (!same) {
+    w->pinned_us = sys_awake_us();
+  }
+  w->log = log;
+  w->copied = copied;
+  sys_unlock(&store->gate);
+}
+
+void wal_copy(fp_store *store) {
+  wal_view *w = &store->wal;
+  int log = -1, copied = -1;
+  if (atomic_exchange(&w->copying, true)) return;
+  int rc = open_copier(store) ? SQLITE_OK : SQLITE_ERROR;
+  if (rc == SQLITE_OK) {
+    rc = checkpoint(store->copier.handle, SQLITE_CHECKPOINT_PASSIVE, &log, &copied);
+  }
+  if (rc == SQLITE_OK) {
+    remember(store, log, copied);
+    atomic_store(&w->next, log + CHECKPOINT_PAGES);
+    atomic_store(&w->finish, log - copied < CHECKPOINT_PAGES);
+  } else { /* another process is at it, or the world fails: later */
+    atomic_fetch_add(&w->next, CHECKPOINT_PAGES / 4);
+  }
+  atomic_store(&w->copying, false);
+}
+
+void wal_look(fp_store *store, wal_state *state) {
+  wal_view *w = &store->wal;
+  wal_copy(store);
+  sys_lock(&store->gate);
+  state->pages = w->log;
+  state->copied = w->copied;
+  state->pinned_us = w->pinned_us > 0 ? sys_awake_us() - w->pinned_us : -1;
+  sys_unlock(&store->gate);
+}

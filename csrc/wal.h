@@ -1,0 +1,40 @@
+/* The write-ahead log is kept short, and nobody who waits for a commit waits for that.
+**
+**   1. When it has grown by CHECKPOINT_PAGES, the thread that has just committed copies it into the
+**      database, on a connection of its own and without the turn: others commit meanwhile.
+**   2. What they add in that time is copied by whoever has the turn then, after it has answered:
+**      few pages, and the log begins anew. Without this it would never be copied to its end, and
+**      grow.
+**   3. Somebody who reads from an old state of the file keeps the pages after it from being copied.
+**      The log grows then, and is told of; once that reader is gone, 1 and 2 shrink it again, down
+**      to journal_size_limit.
+**
+** A checkpoint that fails changes nothing in the file, and is tried again later. */
+#ifndef FENCEPOST_WAL_H
+#define FENCEPOST_WAL_H
+
+#include "fault.h"
+#include "store.h"
+
+enum {
+  CHECKPOINT_PAGES = SMALL(1000, 250),
+  CHECKPOINT_WAIT_US = 20000, /* for readers and other writers, of who has the turn */
+  WAL_LONG_PAGES = 4000       /* a longer log is told of, if a reader keeps it from being copied */
+};
+
+/* Once, on the writing connection of an opened store. */
+void wal_install(fp_store *store);
+void wal_close(fp_store *store);
+
+/* With the turn, once all are answered. True: it is time for wal_copy, when the turn is passed. */
+bool wal_finish(fp_store *store);
+void wal_copy(fp_store *store);
+
+/* How long the log is, how much of it is copied, and for how long (at least) somebody has read from
+** before the rest: -1, nobody does. Copies what it can. */
+typedef struct wal_state {
+  int64_t pages, copied, pinned_us;
+} wal_state;
+void wal_look(fp_store *store, wal_state *state);
+
+#endif
