@@ -4,6 +4,7 @@
 #ifdef FENCEPOST_TEST
 
 #include <stdio.h>
+#include <string.h>
 
 #include "group.h"
 #include "pack.h"
@@ -78,6 +79,10 @@ int32_t fp_waiting(fp_store *store) {
   for (const waiter *w = store->line; w != NULL; w = w->next) count++;
   sys_unlock(&store->gate);
   return count;
+}
+
+void fp_group_counts(fp_store *store, int64_t counts[4]) {
+  memcpy(counts, store->group_counts, sizeof store->group_counts);
 }
 
 int64_t fp_sql_status_of(fp_store *store, int32_t index, int32_t op) {

@@ -332,6 +332,8 @@ int fp_explain(fp_store *store, int32_t index, fp_rows *rows, fp_error *err);
 int fp_pragma(fp_store *store, const char *sql, int64_t *value, fp_error *err);
 int64_t fp_places(fp_store *store);                     /* claims this handle keeps the place of */
 int32_t fp_waiting(fp_store *store);                    /* calls that stand in line for the turn */
+/* commits, requests in them, transactions that were made again, requests of the largest one */
+void fp_group_counts(fp_store *store, int64_t counts[4]);
 /* Before the first store is opened: the system has no locks of an open file description, or there
 ** is no shim at all, and SQLite is what it is everywhere else. */
 enum { FP_LOCKS_REAL, FP_LOCKS_NO_OFD, FP_LOCKS_OFF };

@@ -2,6 +2,7 @@
 #ifndef FENCEPOST_STORE_H
 #define FENCEPOST_STORE_H
 
+#include "locks.h"
 #include "retain.h"
 #include "sys.h"
 #include "txn.h"
@@ -31,6 +32,7 @@ typedef struct wal_view {
 
 struct fp_store {
   fp_options options;  /* options.path is ours */
+  locks_file file;     /* which it is */
   int64_t generation;  /* of the process that opened it: a forked child must not touch it */
 
   sys_cond gate;       /* guards what follows, to the ruler */
@@ -51,7 +53,10 @@ struct fp_store {
   db writer;           /* of whoever has the turn, with all that follows */
   store_clock clock;
   places places;
-  int64_t lock_until_us; /* how long it may wait for the file's lock */
+  int64_t lock_until_us; /* how long it may wait for the file's lock; 0: not at all */
+  bool waits;            /* and has told other processes that it does */
+  int32_t in_a_row;      /* how often it came without waiting (sharing.h) */
+  int64_t got_us;        /* when it came last */
   bool guest;          /* the authorizer judges: the caller's own SQL is at work */
   char denied[160];    /* what the authorizer did not allow */
   bool goes_back, inserts; /* what it saw of the statement: ROLLBACK TO, INSERT */
@@ -60,6 +65,9 @@ struct fp_store {
   int64_t purge_walked; /* how far purges have walked */
 
   wal_view wal;
+#ifdef FENCEPOST_TEST
+  int64_t group_counts[4]; /* commits, requests, transactions made again, requests of the largest */
+#endif
   db copier;           /* of who is `copying`; opened when it is first needed */
 };
 

@@ -2,6 +2,8 @@
 
 #include <stdatomic.h>
 
+#include "sharing.h"
+
 /* SQLite tells of each commit on the connection. */
 static int committed(void *argument, sqlite3 *handle, const char *name, int pages) {
   fp_store *store = argument;
@@ -34,9 +36,9 @@ bool wal_finish(fp_store *store) {
   if (w->pages < CHECKPOINT_PAGES) return false;
   if (atomic_exchange(&w->finish, false)) {
     int log, copied;
-    store->lock_until_us = sys_awake_us() + CHECKPOINT_WAIT_US;
-    (void)checkpoint(store->writer.handle, SQLITE_CHECKPOINT_RESTART, &log, &copied);
-    store->lock_until_us = 0;
+    sharing_ask(store, sys_awake_us() + CHECKPOINT_WAIT_US);
+    int rc = checkpoint(store->writer.handle, SQLITE_CHECKPOINT_RESTART, &log, &copied);
+    sharing_asked(store, rc == SQLITE_OK);
     return false; /* the next commit tells whether it did */
   }
   return w->pages >= atomic_load(&w->next);

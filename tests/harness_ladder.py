@@ -141,5 +141,15 @@ def memory_live() -> int:
     return live
 
 
-__all__ = ["FOR_EVER", "START", "Ladder", "disarm", "findings", "memory", "memory_live", "steps"]
+__all__ = [
+    "FOR_EVER",
+    "START",
+    "Arm",
+    "Ladder",
+    "disarm",
+    "findings",
+    "memory",
+    "memory_live",
+    "steps",
+]
 __all__ += ["told"]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,32 +12,13 @@ from fencepost._calls import Core
 from fencepost.errors import Busy, Closed
 from harness_core import START, define, lib, put, stats, take
 from harness_core import core as opening
+from harness_line import aside, stand_in_line, until
 from harness_outside import Outside
 
 SECOND = 1_000_000
 HOUR = 3600 * SECOND
 REAL = -1
 SLICE_S = 0.5  # how long a call waits in the core at once
-
-
-def until(fact: Callable[[], bool]) -> None:
-    """The test's own time-out ends a wait that never ends."""
-    while not fact():
-        time.sleep(0.001)
-
-
-def stand_in_line(core: Core, count: int) -> None:
-    until(lambda: lib.fp_waiting(core._store) == count)
-
-
-@contextmanager
-def aside(work: Callable[[], object]) -> Iterator[threading.Thread]:
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        yield thread
-    finally:
-        thread.join()
 
 
 def refused(core: Core, queue: int) -> None:

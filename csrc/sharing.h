@@ -1,0 +1,27 @@
+/* The file's write lock, which other processes want, too.
+**
+**   1. Who does not get it naps until somebody rings that it is free, and holds a byte of the file
+**      (LOCKS_WAITING) as long as it waits, so that others see that somebody does.
+**   2. Who has had it IN_A_ROW times, and wants it again at once, looks for that byte, and lets
+**      those who wait go first. Without this the lock would always be taken again before anybody
+**      has woken up.
+**   3. A time-out is the caller's: none is told as long as it has patience.
+*/
+#ifndef FENCEPOST_SHARING_H
+#define FENCEPOST_SHARING_H
+
+#include "store.h"
+
+enum {
+  IN_A_ROW = 4,
+  GIVE_WAY_US = 1000,  /* at the longest; also: who was away for so long was in nobody's way */
+  LOCK_NAP_US = 5000   /* the longest; those who do not ring are looked after by the shorter ones */
+};
+
+/* Once, on an opened store. */
+void sharing_install(fp_store *store);
+/* Before the lock is asked for: until when the caller has patience. After: it came, or not. */
+void sharing_ask(fp_store *store, int64_t until_us);
+void sharing_asked(fp_store *store, bool got);
+
+#endif
