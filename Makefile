@@ -7,10 +7,10 @@ LIBASAN = $(shell $(or $(CC),cc) -print-file-name=libasan.so)
 LIBUBSAN = $(shell $(or $(CC),cc) -print-file-name=libubsan.so)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build test hostile long lint format asan tsan leaks bench clean
+.PHONY: help venv build test hostile long lint format asan tsan leaks bench bench-peers clean
 
 help: ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
 
 venv: ## .venv with everything, both extensions built into the tree
 	python3 -m venv .venv
@@ -56,6 +56,9 @@ tsan: ## the C driver under ThreadSanitizer
 
 bench: build ## the benchmarks with their real sizes
 	@for bench in bench/bench_*.py; do $(PYTHON) $$bench || exit 1; done
+
+bench-peers: build ## beside other queues, which it installs into build/peers; nine minutes
+	$(PYTHON) -m bench.peers $(ARGS)
 
 clean: ## what builds and tests left behind; the cached SQLite object stays
 	rm -rf build/[!s]* dist temp *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks

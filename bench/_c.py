@@ -20,7 +20,7 @@ import setuptools  # noqa: E402, F401  before distutils, which is a part of it
 
 import build_ffi  # noqa: E402
 
-__all__ = ["BENCH", "ROOT", "driver"]
+__all__ = ["BENCH", "ROOT", "driver", "preload"]
 
 
 def compiler() -> list[str]:
@@ -62,3 +62,14 @@ def driver(name: str, csrc: Path = build_ffi.CSRC) -> Path:
         link = [command[0], *build_ffi.sanitizer_flags(), *map(str, made), "-o", str(program)]
         subprocess.run([*link, "-lpthread", "-lm"], check=True)
     return program
+
+
+def preload(name: str) -> Path:
+    """The library of bench/c/`name`.c, to be named in LD_PRELOAD, up to date."""
+    source, library = BENCH / "c" / f"{name}.c", ROOT / "build" / "bench" / f"{name}.so"
+    with build_ffi.one_build_at_a_time():
+        if not library.exists() or newer(source, library):
+            library.parent.mkdir(parents=True, exist_ok=True)
+            flags = ["-std=gnu11", "-O2", "-shared", "-fPIC", str(source), "-o", str(library)]
+            subprocess.run([compiler()[0], *flags], check=True)
+    return library

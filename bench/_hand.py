@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 __all__ = ["HandClaim", "HandQueue"]
 
 SCHEMA = """
-CREATE TABLE job (
+CREATE TABLE IF NOT EXISTS job (
   id INTEGER PRIMARY KEY, queue TEXT NOT NULL, due INTEGER NOT NULL,
   attempts INTEGER NOT NULL DEFAULT 0, token INTEGER NOT NULL DEFAULT 0, body NOT NULL
 );
-CREATE INDEX job_due ON job (queue, due);
+CREATE INDEX IF NOT EXISTS job_due ON job (queue, due);
 """
 LEASE_US = 30_000_000
 Body = str | bytes
@@ -49,7 +49,7 @@ class HandQueue:
         decode: Callable[[Any], object] = json.loads,
     ) -> None:
         self.encode, self.decode = encode, decode
-        self.db = sqlite3.connect(path, isolation_level=None)
+        self.db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self.db.execute("PRAGMA journal_mode = WAL")
         self.db.execute(f"PRAGMA synchronous = {sync}")
         self.db.executescript(SCHEMA)

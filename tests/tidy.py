@@ -77,7 +77,7 @@ CORE_USERS = {"_lib", "_calls", "_pack", "store", "testing"}  # who may touch wh
 # Files that nothing imports, because people and tools begin with them.
 ENTRIES = {"__init__", "__main__", "build_ffi", "conftest", "tidy", "aio", "sql", "testing", "cli"}
 ENTRY_PREFIXES = ("test_", "bench_")
-ENTRY_FOLDERS = {"driver", "examples"}
+ENTRY_FOLDERS = {"driver", "examples", "adapters"}
 
 # --- Limits ---------------------------------------------------------------------------------------
 

@@ -1,0 +1,1 @@
+"""Fencepost beside the queues that others would take: `python -m bench.peers`."""

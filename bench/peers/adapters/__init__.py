@@ -1,0 +1,1 @@
+"""One module for each queue; see `bench.peers.peer`."""
