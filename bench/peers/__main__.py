@@ -24,7 +24,7 @@ from typing import Any
 from bench._c import ROOT, driver, preload
 from bench._rounds import file_system, refuse_test_core
 from bench.peers import tables
-from bench.peers.install import commands, environment, installed
+from bench.peers.install import commands, environment, installed, newest_python
 from bench.peers.peer import MODULES
 from bench.peers.race import Race
 from bench.peers.sizes import REAL
@@ -103,7 +103,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", metavar="PEER", help=", ".join([*MODULES, "plainjob"]))
     parser.add_argument("--folder", default=BUILD, help="where the files lie: a real disk, please")
     parser.add_argument("--minutes", type=float, default=8, help="after which it comes to an end")
-    parser.add_argument("--python", default=sys.executable, help="the peers' Python, once made")
+    parser.add_argument("--python", default=newest_python(), help="what makes the peers' venv")
     parser.add_argument("--json", type=Path, default=BUILD / "figures.json")
     parser.add_argument("--markdown", action="store_true", help="print the last run's tables")
     parser.add_argument("--document", type=Path, help="put them into this file")

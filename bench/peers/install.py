@@ -14,9 +14,11 @@ from pathlib import Path
 
 from bench._c import ROOT
 
-__all__ = ["PYTHON_PEERS", "commands", "environment", "installed"]
+__all__ = ["PYTHON_PEERS", "commands", "environment", "installed", "newest_python"]
 
 PYTHON_PEERS = ("honker", "huey", "litequeue", "localqueue", "persist-queue", "simplebroker")
+FLOORS = {"litequeue": "litequeue>=0.14"}  # older releases have another interface
+NEWEST = 15
 NODE_PEERS = ("plainjob", "better-sqlite3")
 BENEATH_US = ("cffi", "msgspec")
 INSTALL_MAX = 300  # seconds for one of them
@@ -36,9 +38,16 @@ def tried(command: Sequence[str | Path]) -> str | None:
     return None if done.returncode == 0 else (errors or said)[-1]
 
 
-def installed(
-    folder: Path, interpreter: str = sys.executable, say: Callable[[str], None] = print
-) -> dict[str, str]:
+def newest_python() -> str:
+    """Some peers ask for a newer Python than ours; our core runs on all that come after its own."""
+    for minor in range(NEWEST, sys.version_info.minor, -1):
+        found = shutil.which(f"python3.{minor}")
+        if found is not None and tried([found, "-c", "import venv, sqlite3"]) is None:
+            return found
+    return sys.executable
+
+
+def installed(folder: Path, interpreter: str, say: Callable[[str], None] = print) -> dict[str, str]:
     """Why each one that is missing is missing. `folder` gets a `venv` and a `node`."""
     missing: dict[str, str] = {}
     python = folder / "venv" / "bin" / "python"
@@ -53,7 +62,7 @@ def installed(
         # Ready-made only: a package that would need another compiler is said to be missing.
         quiet = ["--quiet", "--disable-pip-version-check", "--prefer-binary"]
         only = ["--only-binary", "honker,localqueue"]
-        why = tried([python, "-m", "pip", "install", *quiet, *only, name])
+        why = tried([python, "-m", "pip", "install", *quiet, *only, FLOORS.get(name, name)])
         if why is not None:
             missing[name] = f"does not install: {why}"
     why = node_modules(folder / "node", say)

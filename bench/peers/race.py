@@ -202,13 +202,19 @@ class Race:
                 shutil.rmtree(self.folder / f"{name}.files", ignore_errors=True)
 
     def puts_and_takes(self, sync: str) -> None:
-        """On a new file in each round: singles, threads, batches; and what is left is counted."""
+        """
+        On a new file in each round: singles, threads, batches; and what is left is counted.
+
+        The first pages of a WAL cost more than those that are written over: everybody pays for
+        them before the clocks run.
+        """
         sizes = self.sizes
 
         def one(name: str) -> None:
             runner = self.runners[name]
             offers = runner.about["offers"]
             runner.order("open", sync, 0, self.fresh(name))
+            runner.order("put", sizes.warm)
             self.recorded(name, sync, "put", "put", sizes.puts)
             if "take" in offers:
                 self.recorded(name, sync, "take", "take", sizes.takes)
@@ -219,8 +225,9 @@ class Race:
                 self.recorded(name, sync, "many", "many", number, sizes.batch)
             if "pages" in offers:
                 self.recorded(name, sync, "bare", "bare", sizes.puts)
-                wal = self.wal_bytes
-                self.recorded(name, sync, "pages", "pages", sizes.batches, wal)
+                pages = ("pages", sizes.batches, self.wal_bytes)
+                runner.order(*pages)  # from now on the file has its length
+                self.recorded(name, sync, "pages", *pages)
                 self.figures[sync]["pages"][name][-1]["done"] *= sizes.batch
             runner.order("count")
             runner.order("close")

@@ -12,6 +12,7 @@ __all__ = ["REAL", "TINY", "Sizes", "write_bodies"]
 @dataclass(frozen=True, slots=True)
 class Sizes:
     rounds: int
+    warm: int  # puts before all: the WAL has its length then, and is written over
     puts: int  # one at a time
     takes: int
     shared: int  # puts of all threads together
@@ -31,12 +32,13 @@ class Sizes:
     @property
     def bodies(self) -> int:
         """As many as one file holds at most, and what is put beside it."""
-        filled = self.puts + 2 * self.shared + self.batches * self.batch
+        filled = self.warm + self.puts + 2 * self.shared + self.batches * self.batch
         return max(filled, self.backlog, self.jobs, self.rings)
 
 
 REAL = Sizes(
     rounds=5,
+    warm=400,
     puts=300,
     takes=200,
     shared=480,
@@ -55,6 +57,7 @@ REAL = Sizes(
 )
 TINY = Sizes(
     rounds=1,
+    warm=3,
     puts=8,
     takes=5,
     shared=16,

@@ -44,6 +44,8 @@ class Honker:
             async for job in self.queue.claim(WORKER):
                 handler(job.payload)
                 job.ack()
+                if stop.is_set():  # with jobs in line, nothing else of the loop gets its turn
+                    return
 
         async def until() -> None:
             serving = asyncio.ensure_future(serve())

@@ -16,12 +16,9 @@ __all__ = ["ADAPTERS"]
 
 
 class Lite:
-    """Releases before 0.10 know no claim id, and allowed other tables in the file."""
-
     def __init__(self, folder: Path, sync: str) -> None:
         self.queue: Any = queue.LiteQueue(str(folder / "litequeue.db"))
         self.queue.conn.execute(f"PRAGMA synchronous = {sync}")
-        self.fenced = hasattr(queue.Message, "claim_id") or "claim_id" in queue.Message.__slots__
         self.close = self.queue.close
 
     def put(self, payload: Payload) -> object:
