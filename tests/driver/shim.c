@@ -1,5 +1,5 @@
-/* The lock shim under threads: stores that are opened and closed all the time, beside a program that
-** locks the same files by itself, restarts and checkpoints of a WAL, bytes of ours, and forks.
+/* The lock shim under threads: stores that are opened and closed all the time, beside a program
+** that locks the same files by itself, restarts and checkpoints of a WAL, bytes of ours, and forks.
 **
 ** The two that want the same lock must never both have it. At the end the shim knows nothing any
 ** more.
