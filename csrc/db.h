@@ -31,6 +31,7 @@ typedef struct db {
   stmts sql;
   bool astray;          /* its file is not where it was: for good */
   int64_t placed_us;    /* when that was looked at, on the clock of sys_awake_us */
+  int64_t commit_us;    /* how old a look may be that a commit is acknowledged by */
   int64_t beside_us;    /* and its -wal and its -shm; 0: not yet */
   db_mark wal, shm;
   /* What was read off the file, and holds while nobody else has committed: */

@@ -7,7 +7,7 @@
 
 enum {
   TIME_KEEP_US = 1000000, /* the last time given is at most this much behind in the file */
-  PLACE_WRITE_US = 1000,  /* a file that has moved is not written to, if that is older than this */
+  PLACE_WRITE_US = 1000,  /* a file that moved longer ago than this is not written to */
   PLACE_LOOK_US = 100000  /* nor looked at */
 };
 
@@ -212,7 +212,7 @@ int txn_commit(txn *t, fp_error *err) {
     code = stmt_end(&s, err);
   }
   /* Nothing is acknowledged that is in a file which nobody finds any more. */
-  if (code == FP_OK) code = db_check_place(t->d, 0, err);
+  if (code == FP_OK) code = db_check_place(t->d, t->d->commit_us, err);
   if (code != FP_OK) {
     txn_rollback(t);
     return code;
