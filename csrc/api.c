@@ -15,11 +15,20 @@ const char *fp_sqlite_version(void) { return sqlite3_libversion(); }
 int32_t fp_schema_version(void) { return SCHEMA_VERSION; }
 
 static void discard(fp_store *store) {
+  bell_free(&store->bell);
   group_close(store);
   places_free(&store->places);
   sys_cond_free(&store->gate);
   mem_free((void *)(uintptr_t)store->options.path);
   mem_free(store);
+}
+
+/* The WAL-index is there once somebody has read. */
+static int hang_bell(fp_store *store, fp_error *err) {
+  db *d = &store->reader;
+  stmt s = stmt_use(&d->sql, SQL_DATA_VERSION);
+  int code = stmt_end(&s, err);
+  return code == FP_OK ? bell_open(&store->bell, d->handle, err) : code;
 }
 
 int fp_open(const fp_options *options, fp_store **out, fp_error *err) {
@@ -53,6 +62,7 @@ int fp_open(const fp_options *options, fp_store **out, fp_error *err) {
   if (code == FP_OK) code = db_migrate(&store->writer, &store->clock, err);
   if (code == FP_OK) code = db_open(&store->reader, &store->options, true, err);
   if (code == FP_OK) code = guest_install(store, err);
+  if (code == FP_OK) code = hang_bell(store, err);
   if (code != FP_OK) {
     discard(store);
     return code;
@@ -76,6 +86,11 @@ int fp_close(fp_store *store, fp_error *err) {
     store->closing = true;
     sys_wake_all(&store->gate);
   }
+  if (code == FP_OK) {
+    sys_unlock(&store->gate);
+    bell_shut(&store->bell); /* who sleeps there is a user, and has to leave first */
+    sys_lock(&store->gate);
+  }
   int64_t start = sys_awake_us(), left = WAIT_SLICE_MS * INT64_C(1000);
   while (code == FP_OK && store->users > 0 && left > 0) {
     sys_wait(&store->gate, left);
@@ -89,6 +104,7 @@ int fp_close(fp_store *store, fp_error *err) {
   if (mine) store->users++; /* who closes it, too, waits until it is closed */
   sys_unlock(&store->gate);
   if (mine) {
+    bell_close(&store->bell);
     group_close(store);
     sys_lock(&store->gate);
     store->closed = true;

@@ -5,7 +5,6 @@
 #include "gauge.h"
 #include "group.h"
 #include "listing.h"
-#include "locks.h"
 #include "retain.h"
 #include "wake.h"
 
@@ -160,15 +159,6 @@ int fp_check(fp_store *store, int32_t full, fp_rows *rows, fp_error *err) {
   return answer(store, NULL, code, check_all, &q, rows, err);
 }
 
-int fp_beside(fp_store *store, int64_t *classic, int64_t *strangers, fp_error *err) {
-  int code = group_enter(store, NULL, err);
-  if (code != FP_OK) return code;
-  *classic = locks_mode() == LOCKS_CLASSIC;
-  *strangers = locks_strangers(sqlite3_db_filename(store->writer.handle, "main"));
-  group_leave(store);
-  return code;
-}
-
 /* ---- retention ---- */
 
 typedef struct keeping {
@@ -260,15 +250,50 @@ int fp_retain(fp_store *store, int32_t limit, int64_t *purged, int32_t *more, fp
 int fp_version(fp_store *store, int64_t *version, fp_error *err) {
   int code = group_enter(store, NULL, err);
   if (code != FP_OK) return code;
-  code = wake_version(store, version, err);
+  *version = wake_version(store);
+  group_leave(store);
+  return FP_OK;
+}
+
+static int read_now(txn *t, void *argument, fp_error *err) {
+  (void)err;
+  *(int64_t *)argument = t->now_us;
+  return FP_OK;
+}
+
+static int wait_for_change(fp_store *store, int64_t queue, int64_t *version, int64_t until_us,
+                           fp_error *err) {
+  waiting w = {.bits = queue > 0 ? BELL_OF(queue) : BELL_ANY};
+  int64_t start_us = sys_awake_us(), left_us = WAIT_SLICE_MS * INT64_C(1000);
+  while (left_us > 0 && !w.back) {
+    int64_t now_us, before = *version;
+    *version = wake_version(store);
+    if (*version != before) return FP_OK;
+    int code = group_look(store, NULL, read_now, &now_us, err);
+    if (code != FP_OK || now_us >= until_us) return code;
+    w.span_us = until_us - now_us < left_us ? until_us - now_us : left_us;
+    code = wake_wait(store, *version, &w, err);
+    if (code != FP_OK) return code;
+    left_us = start_us + WAIT_SLICE_MS * INT64_C(1000) - sys_awake_us();
+  }
+  *version = wake_version(store);
+  return FP_OK;
+}
+
+int fp_wait(fp_store *store, int64_t queue, int64_t *version, int64_t until_us, fp_error *err) {
+  int code = group_enter(store, NULL, err);
+  if (code != FP_OK) return code;
+  code = check_between("the queue", queue, 0, QUEUE_MAX, err);
+  if (code == FP_OK) code = wait_for_change(store, queue, version, until_us, err);
   group_leave(store);
   return code;
 }
 
-int fp_wait(fp_store *store, int64_t *version, int64_t until_us, fp_error *err) {
-  int code = group_enter(store, NULL, err);
-  if (code != FP_OK) return code;
-  code = wake_wait(store, version, until_us, err);
-  group_leave(store);
-  return code;
+/* In a forked child the bell is the parent's, and its lock may be held for ever. */
+int64_t fp_nudges(fp_store *store) {
+  return store->generation == sys_generation() ? bell_nudges(&store->bell) : 1;
+}
+
+void fp_nudge(fp_store *store) {
+  if (store->generation == sys_generation()) bell_nudge(&store->bell);
 }

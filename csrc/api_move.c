@@ -125,24 +125,35 @@ static int check_take(const fp_take *take, fp_error *err) {
   if (code == FP_OK) code = check_between("bytes", take->bytes_max, 0, BATCH_BYTES_MAX, err);
   if (code == FP_OK) code = check_between("alone", take->alone, 0, FP_ALONE_TRIED, err);
   if (code == FP_OK) code = check_between("turn", take->turn, 0, CLAIM_QUEUES_MAX, err);
+  if (code == FP_OK) code = check_between("the slice", take->slice_us, 0, SPAN_US_MAX, err);
   return code;
+}
+
+static uint32_t bits_of(const fp_take *take) {
+  uint32_t bits = 0;
+  for (int32_t i = 0; i < take->queue_count; i++) bits |= BELL_OF(take->queues[i]);
+  return bits;
 }
 
 /* Looks before it writes, so that nobody who merely waits takes the write lock. */
 static int wait_for_due(fp_store *store, const fp_take *take, bool *due, fp_error *err) {
   looking look = {.take = take};
-  int64_t version, start = sys_awake_us();
-  *due = false;
+  waiting w = {.bits = bits_of(take), .nudges = take->nudges};
+  int64_t span_us = WAIT_SLICE_MS * INT64_C(1000), waited_us = 0, start_us = sys_awake_us();
+  if (take->slice_us > 0 && take->slice_us < span_us) span_us = take->slice_us;
   for (;;) {
-    int code = wake_version(store, &version, err); /* before the look: no wake-up is lost */
-    if (code == FP_OK) code = group_look(store, NULL, claim_look, &look, err);
+    int64_t version = wake_version(store); /* before the look: no wake-up is lost */
+    int code = group_look(store, NULL, claim_look, &look, err);
     if (code != FP_OK) return code;
     *due = look.next_us <= look.now_us;
+    if (*due && waited_us > 0) wake_found(store);
     int64_t until_us = look.next_us < take->until_us ? look.next_us : take->until_us;
-    if (*due || look.now_us >= take->until_us) return FP_OK;
-    if (sys_awake_us() - start >= WAIT_SLICE_MS * INT64_C(1000)) return FP_OK;
-    code = wake_wait(store, &version, until_us, err);
+    if (*due || look.now_us >= take->until_us || w.back || waited_us >= span_us) return FP_OK;
+    w.span_us = until_us - look.now_us;
+    if (w.span_us > span_us - waited_us) w.span_us = span_us - waited_us;
+    code = wake_wait(store, version, &w, err);
     if (code != FP_OK) return code;
+    waited_us = sys_awake_us() - start_us;
   }
 }
 

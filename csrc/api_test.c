@@ -73,6 +73,19 @@ int fp_pragma(fp_store *store, const char *sql, int64_t *value, fp_error *err) {
   return code;
 }
 
+void fp_bell(fp_store *store, int64_t counts[8]) {
+  bell *b = &store->bell;
+  int64_t asleep = 0;
+  sys_lock(&b->gate);
+  for (const sleeper *s = b->asleep; s != NULL; s = s->next) asleep++;
+  memcpy(counts, b->ended, sizeof b->ended);
+  counts[BELL_ENDS] = b->late;
+  counts[BELL_ENDS + 1] = b->looks;
+  counts[BELL_ENDS + 2] = b->alarms;
+  counts[BELL_ENDS + 3] = asleep;
+  sys_unlock(&b->gate);
+}
+
 int32_t fp_waiting(fp_store *store) {
   int32_t count = 0;
   sys_lock(&store->gate);

@@ -42,9 +42,8 @@ enum {
   PRIORITY_MIN = -128,
   PRIORITY_MAX = 127,
   ATTEMPTS_MAX = 1000000,
-  WAIT_SLICE_MS = 500,         /* a call waits in C for one thing (its turn, the file's lock, a
+  WAIT_SLICE_MS = 500          /* a call waits in C for one thing (its turn, the file's lock, a
                                ** change) no longer than this before it comes back */
-  WAIT_LOOK_MS = 10            /* how often a waiter compares the data version */
 };
 
 #define BATCH_BYTES_MAX INT64_C(1073741824)         /* payload bytes of one enqueue: 1 GiB */

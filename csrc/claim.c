@@ -219,35 +219,55 @@ static int take_level(taking *k, int64_t turn, fp_error *err) {
   return FP_OK;
 }
 
-static int next_level(txn *t, int64_t queue, int64_t *turn, int64_t *due_at, fp_error *err) {
+/* Queues that have nothing in line, from one of them up to the next that has. One look tells it of
+** many, so that a caller with thousands of queues pays for those that are not empty. */
+typedef struct gap {
+  int64_t from, end;
+} gap;
+
+static bool in_gap(const gap *g, int64_t queue) { return queue >= g->from && queue < g->end; }
+
+/* The level behind *turn, of queues below `end`; 0: none. */
+static int next_level(txn *t, int64_t end, int64_t *turn, int64_t *due_at, fp_error *err) {
   bool found;
   stmt s = stmt_use(&t->d->sql, SQL_NEXT_TURN);
   put_i64(&s, "turn", *turn);
-  put_i64(&s, "queue_end", (queue + 1) << 8);
+  put_i64(&s, "queue_end", end << 8);
   found = stmt_row(&s);
   *turn = found ? get_i64(&s, "turn") : 0;
   *due_at = found ? get_i64(&s, "due_at") : INT64_MAX;
   return stmt_end(&s, err);
 }
 
+/* The first level of a queue; 0: it is empty, and the gap tells up to where all are. */
+static int first_level(txn *t, int64_t queue, gap *empty, int64_t *turn, int64_t *due_at,
+                       fp_error *err) {
+  *turn = (queue << 8) - 1;
+  int code = next_level(t, QUEUE_MAX + 1, turn, due_at, err);
+  *empty = (gap){queue, *turn == 0 ? QUEUE_MAX + 1 : *turn >> 8};
+  if (empty->end != queue) *turn = 0;
+  return code;
+}
+
 static bool shut(const policy *p, int64_t now_us) {
   return p->field[PAUSED] != 0 || p->field[HELD_UNTIL] > now_us;
 }
 
-static int take_queue(taking *k, int64_t queue, fp_error *err) {
+static int take_queue(taking *k, int64_t queue, gap *empty, fp_error *err) {
   txn *t = k->t;
   int code = db_policy(t->d, queue, &k->p, err);
   if (code != FP_OK || shut(k->p, t->now_us)) return code;
   k->lease_us = k->take->lease_us > 0 ? k->take->lease_us : k->p->field[LEASE];
   k->lease_end = t->now_us + k->lease_us;
-  int64_t turn = (queue << 8) - 1, due_at;
+  int64_t turn, due_at;
   int32_t before = k->rows->count;
-  while (code == FP_OK && !k->stop) {
-    code = next_level(t, queue, &turn, &due_at, err);
-    if (code != FP_OK || turn == 0) break;
+  code = first_level(t, queue, empty, &turn, &due_at, err);
+  while (code == FP_OK && turn != 0) {
     if (due_at <= t->now_us) code = take_level(k, turn, err);
+    if (code != FP_OK || k->stop) break;
+    code = next_level(t, queue + 1, &turn, &due_at, err);
   }
-  if (k->rows->count > before) txn_lease(t, k->lease_us);
+  if (k->rows->count > before) txn_lease(t, queue, k->lease_us);
   return code;
 }
 
@@ -263,21 +283,21 @@ int claim_step(txn *t, void *argument, fp_error *err) {
   taking k = {.t = t, .take = take, .rows = g->rows, .grace = t->now_us < t->d->head.grace_until,
               .bytes_left = take->bytes_max > 0 ? take->bytes_max : CLAIM_BYTES_DEFAULT};
   k.stop = take->limit == 0;
+  gap empty = {0, 0};
   for (int32_t i = 0; code == FP_OK && !k.stop && i < take->queue_count; i++) {
-    code = take_queue(&k, take->queues[(take->turn + i) % take->queue_count], err);
+    int64_t queue = take->queues[(take->turn + i) % take->queue_count];
+    if (!in_gap(&empty, queue)) code = take_queue(&k, queue, &empty, err);
   }
   mem_free(k.picked);
   mem_free(k.unfit);
   return code;
 }
 
-static int look_at(txn *t, const policy *p, int64_t *next_us, fp_error *err) {
-  int64_t turn = (p->queue << 8) - 1, due_at, queue = p->queue;
-  int64_t held = p->field[HELD_UNTIL];
+static int look_at(txn *t, const policy *p, gap *empty, int64_t *next_us, fp_error *err) {
+  int64_t turn, due_at, held = p->field[HELD_UNTIL];
   bool grace = t->now_us < t->d->head.grace_until;
-  for (;;) {
-    int code = next_level(t, queue, &turn, &due_at, err);
-    if (code != FP_OK || turn == 0) return code;
+  int code = first_level(t, p->queue, empty, &turn, &due_at, err);
+  while (code == FP_OK && turn != 0) {
     /* In a grace the first row of a level may be a lapsed lease that nobody may take yet. */
     if (grace && due_at <= t->now_us) {
       stmt s = stmt_use(&t->d->sql, SQL_DUE_SELECT_GRACE);
@@ -292,17 +312,21 @@ static int look_at(txn *t, const policy *p, int64_t *next_us, fp_error *err) {
     if (due_at < held) due_at = held;
     if (due_at < *next_us) *next_us = due_at;
     if (*next_us <= t->now_us) return FP_OK;
+    code = next_level(t, p->queue + 1, &turn, &due_at, err);
   }
+  return code;
 }
 
 int claim_look(txn *t, void *argument, fp_error *err) {
   looking *g = argument;
   g->next_us = INT64_MAX;
   g->now_us = t->now_us;
+  gap empty = {0, 0};
   for (int32_t i = 0; i < g->take->queue_count; i++) {
     const policy *p;
+    if (in_gap(&empty, g->take->queues[i])) continue;
     int code = db_policy(t->d, g->take->queues[i], &p, err);
-    if (code == FP_OK && p->field[PAUSED] == 0) code = look_at(t, p, &g->next_us, err);
+    if (code == FP_OK && p->field[PAUSED] == 0) code = look_at(t, p, &empty, &g->next_us, err);
     if (code != FP_OK || g->next_us <= t->now_us) return code;
   }
   return FP_OK;

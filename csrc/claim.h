@@ -20,7 +20,8 @@ typedef struct claiming {
 int claim_step(txn *t, void *claiming_argument, fp_error *err);
 
 /* The earliest moment at which a claim of these queues may find something: at most now, if there
-** is something; INT64_MAX if nothing is in line. Changes nothing. */
+** is something; INT64_MAX if nothing is in line. Changes nothing. Queues in rising order cost
+** least: a stretch of empty ones is one look. */
 typedef struct looking {
   const fp_take *take;
   int64_t next_us, now_us;

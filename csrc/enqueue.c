@@ -83,6 +83,7 @@ static int rearm(txn *t, place *at, int64_t due, fp_error *err) {
   if (at->stage == 0) {
     at->due_at = at->placed_at = due;
     at->addressed = 1;
+    txn_ring(t, at->queue);
   } else if (at->again == 0 || due < at->again) {
     at->again = due;
   }

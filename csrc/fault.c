@@ -17,6 +17,8 @@ static _Atomic int64_t hits, steps, calls, live;
 static _Atomic int write_rc;
 static _Atomic bool spoils;
 static sqlite3_mem_methods real;
+static _Atomic int32_t missing, door; /* the door: open 0, closed 1, somebody stands there 2 */
+static _Atomic uint32_t rung;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* Counts down to 0; from there on it fires `times` times, then never again. */
@@ -68,6 +70,14 @@ int fault_write(void) {
 int fault_sync(void) { return fires(&sync_in, &sync_times) ? SQLITE_IOERR_FSYNC : SQLITE_OK; }
 
 bool fault_spoils(void) { return atomic_load(&spoils); }
+int fault_bell(void) { return atomic_load(&missing); }
+void fault_rung(uint32_t bits) { atomic_store(&rung, bits); }
+
+void fault_door(void) {
+  int32_t closed = 1;
+  if (!atomic_compare_exchange_strong(&door, &closed, 2)) return;
+  while (atomic_load(&door) == 2) (void)usleep(200);
+}
 
 void *mem_get(int64_t bytes) {
   void *memory = sqlite3_malloc64((sqlite3_uint64)bytes);
@@ -113,6 +123,10 @@ void fp_fault_sync(int64_t countdown, int32_t times) {
 
 void fp_fault_spoil(int32_t on) { atomic_store(&spoils, on != 0); }
 void fp_fault_kill(int64_t countdown) { atomic_store(&kill_in, countdown); }
+void fp_fault_bell(int32_t without) { atomic_store(&missing, without); }
+uint32_t fp_fault_rung(void) { return atomic_load(&rung); }
+void fp_fault_door(int32_t closed) { atomic_store(&door, closed); }
+int32_t fp_fault_at_door(void) { return atomic_load(&door) == 2; }
 int64_t fp_fault_hits(void) { return atomic_load(&hits); }
 int64_t fp_steps(void) { return atomic_load(&steps); }
 int64_t fp_memory_calls(void) { return atomic_load(&calls); }

@@ -10,12 +10,18 @@
 
 #include "base.h"
 
+/* What the bell does without. */
+enum { FAULT_NO_FUTEX = 1, FAULT_NO_EVENTS = 2, FAULT_DEAF = 4 };
+
 #ifdef FENCEPOST_TEST
 void fault_install(void);        /* before SQLite is first used */
 int fault_step(void);            /* 0, or the result code that this step must answer */
 int fault_write(void);           /* the same, for a write and a sync of the crash disk */
 int fault_sync(void);
 bool fault_spoils(void);         /* must this transaction be made again, although it went well? */
+int fault_bell(void);            /* FAULT_…: what the system does not have */
+void fault_rung(uint32_t bits);  /* it was rung for these */
+void fault_door(void);           /* between the last look and the sleep: holds on, if it must */
 void *mem_get(int64_t bytes);
 void *mem_resize(void *old, int64_t bytes);
 void mem_free(void *memory);
@@ -24,6 +30,9 @@ void mem_free(void *memory);
 #define fault_install() ((void)0)
 #define fault_step() 0
 #define fault_spoils() false
+#define fault_bell() 0
+#define fault_rung(bits) ((void)(bits))
+#define fault_door() ((void)0)
 #define mem_get(bytes) sqlite3_malloc64((sqlite3_uint64)(bytes))
 #define mem_resize(old, bytes) sqlite3_realloc64((old), (sqlite3_uint64)(bytes))
 #define mem_free(memory) sqlite3_free(memory)

@@ -206,13 +206,16 @@ typedef struct fp_take {
   int64_t until_us;               /* wait for the first until this store time; 0: do not */
   int32_t alone;                  /* FP_ALONE_… */
   int32_t turn;                   /* index of the queue to begin with */
+  int64_t slice_us;               /* waits no longer than this in one call; 0: half a second */
+  int64_t nudges;                 /* comes back as soon as there were more (fp_nudges); 0: never */
 } fp_take;
 
 /* answers[i]: FP_DONE, FP_ALREADY, FP_LOST, FP_DEAD. */
 int fp_settle_many(fp_store *store, fp_tx *tx, const fp_settle *settle, int32_t *answers,
                    fp_error *err);
-/* Settles (may be NULL) and claims in one commit. Waits at most one slice: an empty answer before
-** `until_us` means "call again". Each record of *claims has 16 values:
+/* Settles (may be NULL) and claims in one commit. Waits one slice at the most, and no longer than
+** until the thread gets a signal: an empty answer before `until_us` means "call again". Each record
+** of *claims has 16 values:
 **   id, token, attempt, queue, kind, enqueued_at, due, lease_end, generation, max_attempts,
 **   lapsed (1: its last holder never answered), life, key_bytes, lane_bytes, header_bytes,
 **   body_bytes; blob: key, lane, headers, body of each. */
@@ -271,16 +274,18 @@ int fp_size(fp_store *store, fp_tx *tx, int64_t queue, int64_t *size, fp_error *
 int fp_kinds(fp_store *store, fp_rows *rows, fp_error *err);
 /* a record a finding, 1 value: text_bytes. No rows: healthy. */
 int fp_check(fp_store *store, int32_t full, fp_rows *rows, fp_error *err);
-/* *classic: 1 where the system has no locks of open file descriptions, so that another SQLite in
-** this process would not be kept out. *strangers: descriptors of the file that this process has
-** open and we have not opened; -1: that cannot be told here. */
-int fp_beside(fp_store *store, int64_t *classic, int64_t *strangers, fp_error *err);
 
 /* ---- waiting ---- */
 int fp_version(fp_store *store, int64_t *version, fp_error *err);
-/* Until the file's version is not *version any more, or store time reaches until_us; one slice at
-** the most. *version is brought up to date. FP_CLOSED, also while it waits. */
-int fp_wait(fp_store *store, int64_t *version, int64_t until_us, fp_error *err);
+/* Until the file's version is not *version any more, because something happened in `queue` that
+** may be waited for (0: each commit), or store time reaches until_us; one slice at the most, and no
+** longer than until the thread gets a signal. *version is brought up to date. FP_CLOSED, also while
+** it waits. */
+int fp_wait(fp_store *store, int64_t queue, int64_t *version, int64_t until_us, fp_error *err);
+/* How often fp_nudge was called, from 1 on. A claim that waits and names an older number comes back
+** at once, whichever of both calls came first. Both never fail, also when the store is closed. */
+int64_t fp_nudges(fp_store *store);
+void fp_nudge(fp_store *store);
 
 /* ---- transactions and the caller's own SQL ---- */
 int fp_tx_begin(fp_store *store, fp_tx **tx, fp_error *err);
@@ -319,6 +324,13 @@ void fp_fault_write(int64_t countdown, int32_t times, int32_t full);
 void fp_fault_sync(int64_t countdown, int32_t times);
 void fp_fault_kill(int64_t countdown);                  /* SIGKILL at that statement step */
 void fp_fault_spoil(int32_t on);                        /* each transaction is made twice */
+/* Set before a store is opened: its bell has 1: no futex; 2: no listener, as where inotify has
+** nothing left; 4: a deaf one, so that only a ring or the time wakes a sleeper. */
+void fp_fault_bell(int32_t without);
+uint32_t fp_fault_rung(void);                           /* the bits of the last ring */
+/* 1: the next one who is about to sleep, and has looked for the last time, stops there until 0. */
+void fp_fault_door(int32_t closed);
+int32_t fp_fault_at_door(void);
 int64_t fp_fault_hits(void);                            /* faults that fired since the last set */
 int64_t fp_steps(void);                                 /* statement steps so far */
 int64_t fp_memory_calls(void);                          /* allocations so far */
@@ -335,6 +347,9 @@ int fp_explain(fp_store *store, int32_t index, fp_rows *rows, fp_error *err);
 /* What the writing connection answers to that PRAGMA. */
 int fp_pragma(fp_store *store, const char *sql, int64_t *value, fp_error *err);
 int64_t fp_places(fp_store *store);                     /* claims this handle keeps the place of */
+/* What the bell did: sleeps that ended because the version moved, by their time, by a nudge, by a
+** signal; those that moved, and nobody rang; looks and alarms of the listener; who sleeps now. */
+void fp_bell(fp_store *store, int64_t counts[8]);
 int32_t fp_waiting(fp_store *store);                    /* calls that stand in line for the turn */
 /* commits, requests in them, transactions that were made again, requests of the largest one */
 void fp_group_counts(fp_store *store, int64_t counts[4]);

@@ -7,6 +7,7 @@
 #include "guest.h"
 #include "sharing.h"
 #include "turn.h"
+#include "wake.h"
 #include "wal.h"
 
 static int check_generation(const fp_store *store, fp_error *err) {
@@ -88,13 +89,13 @@ static int begin(fp_store *store, txn *t, int64_t until_us, fp_error *err) {
 
 static int commit(fp_store *store, txn *t, int32_t members, fp_error *err) {
   int code = txn_commit(t, err);
+  if (code == FP_OK) wake_ring(store, t->rings | WAKE_LOCK);
 #ifdef FENCEPOST_TEST
   int64_t *counts = store->group_counts;
   counts[0] += code == FP_OK ? 1 : 0;
   counts[1] += code == FP_OK ? members : 0;
   if (members > counts[3]) counts[3] = members;
 #endif
-  (void)store;
   (void)members;
   return code;
 }
@@ -302,6 +303,8 @@ int group_end(fp_tx *tx, bool commit, fp_error *err) {
   bool gone = tx->dead || sqlite3_get_autocommit(store->writer.handle);
   if (commit && !gone) {
     code = txn_commit(&tx->txn, err);
+    if (code == FP_OK) wake_ring(store, tx->txn.rings | WAKE_LOCK);
+    if (code == FP_OK) wake_ring(store, tx->txn.rings | WAKE_LOCK);
     if (code == FP_AGAIN) code = err->code = FP_BUSY;
   } else {
     txn_rollback(&tx->txn);

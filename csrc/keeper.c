@@ -1,13 +1,10 @@
 #include "keeper.h"
 
 #include <limits.h>
-#include <signal.h>
 #include <string.h>
 
 #include "fault.h"
 #include "group.h"
-
-enum { STACK_BYTES = 1048576 }; /* SQLite wants more than the smallest default gives */
 
 /* A claim that is held. */
 typedef struct held {
@@ -130,21 +127,6 @@ static void *run(void *argument) {
 
 /* ---- its owner's side ---- */
 
-/* Signals stay with the threads that expect them. */
-static int start_thread(fp_keeper *k) {
-  sigset_t all, before;
-  pthread_attr_t attributes;
-  (void)sigfillset(&all);
-  int rc = pthread_attr_init(&attributes);
-  if (rc != 0) return rc;
-  (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
-  (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-  rc = pthread_create(&k->thread, &attributes, run, k);
-  (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-  (void)pthread_attr_destroy(&attributes);
-  return rc;
-}
-
 int keeper_start(fp_store *store, int64_t beat_us, fp_keeper **keeper, fp_error *err) {
   *keeper = NULL;
   fp_keeper *k = mem_get((int64_t)sizeof *k);
@@ -157,7 +139,7 @@ int keeper_start(fp_store *store, int64_t beat_us, fp_keeper **keeper, fp_error 
     mem_free(k);
     return err_memory(err);
   }
-  int rc = start_thread(k);
+  int rc = sys_start(&k->thread, run, k);
   if (rc != 0) {
     sys_cond_free(&k->gate);
     mem_free(k);

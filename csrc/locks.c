@@ -152,10 +152,11 @@ int locks_strangers(const char *path) {
   if (all == NULL) return -1;
   int count = 0;
   for (const struct dirent *one = readdir(all); one != NULL; one = readdir(all)) {
-    if (one->d_name[0] == '.' || fstatat(dirfd(all), one->d_name, &at, 0) != 0) continue;
+    int fd = atoi(one->d_name);
+    if (one->d_name[0] == '.' || fstat(fd, &at) != 0) continue;
     if (at.st_dev != wanted.st_dev || at.st_ino != wanted.st_ino) continue;
     locks_enter();
-    if (locks_descriptor_of(atoi(one->d_name)) == NULL) count++;
+    if (locks_descriptor_of(fd) == NULL) count++;
     locks_leave();
   }
   (void)closedir(all);

@@ -73,6 +73,7 @@ static int write(txn *t, int64_t queue, const int64_t *fields, fp_error *err) {
   put_i64(&s, "id", queue);
   int code = stmt_end(&s, err);
   t->d->policies[queue & (POLICY_SLOTS - 1)].queue = 0;
+  txn_ring(t, queue);
   return code;
 }
 

@@ -103,6 +103,7 @@ static int leave(txn *t, const place *at, int32_t state, const failure *why, spa
   if (code == FP_OK && txn_troubled(t)) code = txn_drop(t, SQL_TROUBLE_DROP, at->id, err);
   facts_free(&f);
   count_out(t, at);
+  txn_ring(t, at->queue);
   if (kept) txn_count(t, at->queue, txn_state_of(state), 1);
   if (code == FP_OK && !places_drop(t->places, at->id)) code = err_memory(err);
   return code;
@@ -196,7 +197,7 @@ static int renew(txn *t, place *at, int64_t lease_us, fp_error *err) {
   if (code != FP_OK) return code;
   int64_t lease = lease_us > 0 ? lease_us : p->field[LEASE];
   at->due_at = t->now_us + lease;
-  txn_lease(t, lease);
+  txn_lease(t, at->queue, lease);
   code = line_put(t, at, err);
   if (code == FP_OK && !places_put(t->places, at)) code = err_memory(err);
   return code;

@@ -132,6 +132,7 @@ static int leave_together(txn *t, const run *r, fp_error *err) {
     if (code == FP_OK && !places_drop(t->places, id)) code = err_memory(err);
   }
   txn_count(t, r->head.queue, N_LEASED, -r->length);
+  txn_ring(t, r->head.queue);
   if (r->kept) txn_count(t, r->head.queue, N_DONE, r->length);
   return code;
 }

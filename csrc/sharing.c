@@ -1,5 +1,7 @@
 #include "sharing.h"
 
+#include "wake.h"
+
 /* SQLite asks, while another process, or another handle, has the lock. True: try again. */
 static int wait_for_lock(void *argument, int tries) {
   fp_store *store = argument;
@@ -8,7 +10,7 @@ static int wait_for_lock(void *argument, int tries) {
   if (left_us <= 0) return 0;
   if (!store->waits) store->waits = locks_take(&store->file, LOCKS_WAITING, true) == 0;
   store->in_a_row = 0;
-  sys_sleep(nap_us < left_us ? nap_us : left_us);
+  wake_nap(store, nap_us < left_us ? nap_us : left_us);
   return 1;
 }
 

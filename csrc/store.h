@@ -69,6 +69,9 @@ struct fp_store {
   int64_t group_counts[4]; /* commits, requests, transactions made again, requests of the largest */
 #endif
   db copier;           /* of who is `copying`; opened when it is first needed */
+  /* -------------------------------------------------- */
+
+  bell bell;           /* guards itself */
 };
 
 struct fp_tx {

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdatomic.h>
@@ -144,6 +145,21 @@ void sys_sleep(int64_t span_us) {
   struct timespec left = {span_us / SECOND_US, (span_us % SECOND_US) * 1000};
   while (nanosleep(&left, &left) != 0 && errno == EINTR) {
   }
+}
+
+int sys_start(pthread_t *thread, void *(*run)(void *), void *argument) {
+  enum { STACK_BYTES = 1048576 }; /* SQLite wants more than the smallest default gives */
+  sigset_t all, before;
+  pthread_attr_t attributes;
+  (void)sigfillset(&all);
+  int rc = pthread_attr_init(&attributes);
+  if (rc != 0) return rc;
+  (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
+  (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+  rc = pthread_create(thread, &attributes, run, argument);
+  (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+  (void)pthread_attr_destroy(&attributes);
+  return rc;
 }
 
 void sys_boot_id(char text[64]) {

@@ -40,6 +40,10 @@ void sys_word_wait(sys_word *w, uint32_t seen, int64_t span_us);
 
 void sys_sleep(int64_t span_us);
 
+/* Starts a thread that no signal is given to: signals stay with the threads that expect them. 0, or
+** errno. */
+int sys_start(pthread_t *thread, void *(*run)(void *), void *argument);
+
 int64_t sys_wall_us(void);  /* microseconds since 1970 UTC; steps when somebody sets it */
 int64_t sys_boot_us(void);  /* since boot, the time asleep included; never steps */
 int64_t sys_awake_us(void); /* since boot, the time asleep left out; never steps */

@@ -5,11 +5,7 @@
 #include "fault.h"
 #include "sys.h"
 
-enum {
-  TIME_KEEP_US = 1000000, /* the last time given is at most this much behind in the file */
-  PLACE_WRITE_US = 1000,  /* a file that moved longer ago than this is not written to */
-  PLACE_LOOK_US = 100000  /* nor looked at */
-};
+enum { TIME_KEEP_US = 1000000 }; /* the last time given is at most this much behind in the file */
 
 const char *const tally_column[N_STATES] = {"pending", "waiting", "leased",   "done",
                                             "dead",    "unknown", "cancelled"};
@@ -28,7 +24,6 @@ int txn_begin(txn *t, db *d, store_clock *clock, places *at, int64_t wanted_us, 
   stmt s = stmt_use(&d->sql, SQL_BEGIN);
   int code = stmt_end(&s, err);
   t->began = d->sql.writes;
-  if (code == FP_OK) code = db_check_place(d, PLACE_WRITE_US, err);
   if (code == FP_OK) code = db_refresh(d, err);
   if (code == FP_OK) {
     t->now_us = time_turn(clock, &d->head, sys_awake_us() - wanted_us, &t->meta_moved);
@@ -45,7 +40,6 @@ int txn_look(txn *t, db *d, store_clock *clock, fp_error *err) {
     s = stmt_use(&d->sql, SQL_DATA_VERSION);
     code = stmt_end(&s, err);
   }
-  if (code == FP_OK) code = db_check_place(d, PLACE_LOOK_US, err);
   if (code == FP_OK) code = db_refresh(d, err);
   if (code == FP_OK) t->now_us = time_look(clock, &d->head);
   if (code != FP_OK) txn_rollback(t);
@@ -73,6 +67,7 @@ int64_t txn_draw(txn *t, int64_t n) {
 void txn_count(txn *t, int64_t queue, int state, int64_t by) {
   assert(state >= 0 && state < N_STATES);
   if (by == 0) return;
+  if (state == N_PENDING && by > 0) txn_ring(t, queue);
   for (int i = t->count_used - 1; i >= t->count_from; i--) {
     if (t->counts[i].queue == queue) {
       t->counts[i].by[state] += by;
@@ -137,7 +132,11 @@ bool txn_revert(txn *t, const txn_mark *mark) {
   return true;
 }
 
-void txn_lease(txn *t, int64_t lease_us) {
+void txn_ring(txn *t, int64_t queue) { t->rings |= BELL_OF(queue); }
+
+void txn_lease(txn *t, int64_t queue, int64_t lease_us) {
+  /* Sleepers look once a slice, and so learn of its end in time, unless it is shorter. */
+  if (lease_us < WAIT_SLICE_MS * INT64_C(1000)) txn_ring(t, queue);
   if (t->clock->shortest_lease == 0 || lease_us < t->clock->shortest_lease) {
     t->clock->shortest_lease = lease_us;
   }
@@ -211,8 +210,6 @@ int txn_commit(txn *t, fp_error *err) {
     stmt s = stmt_use(&t->d->sql, SQL_COMMIT);
     code = stmt_end(&s, err);
   }
-  /* Nothing is acknowledged that is in a file which nobody finds any more. */
-  if (code == FP_OK) code = db_check_place(t->d, t->d->commit_us, err);
   if (code != FP_OK) {
     txn_rollback(t);
     return code;

@@ -6,6 +6,7 @@
 #ifndef FENCEPOST_TXN_H
 #define FENCEPOST_TXN_H
 
+#include "bell.h"
 #include "db.h"
 #include "place.h"
 
@@ -30,6 +31,7 @@ typedef struct txn {
   bool asked;       /* COMMIT was tried: what became of it is for the file to say */
   int8_t troubled;  /* is there any row in `trouble`? -1: not looked yet */
   int8_t progressed; /* in `progress`? the same */
+  uint32_t rings;   /* for whom, once it is committed (bell.h) */
   tally *counts;
   int count_used, count_room;
   int count_from;   /* those of the request under way begin here */
@@ -55,9 +57,13 @@ int txn_look(txn *t, db *d, store_clock *clock, fp_error *err);
 void txn_looked(txn *t); /* its end */
 /* The next `n` numbers of the file's counter; answers the first. */
 int64_t txn_draw(txn *t, int64_t n);
+/* More of them pending rings for who waits for one. */
 void txn_count(txn *t, int64_t queue, int state, int64_t by);
-/* Remembers the longest lease, for the grace. */
-void txn_lease(txn *t, int64_t lease_us);
+/* Something else happened in that queue that somebody may wait for: a message left it, comes due
+** earlier, or can be had again. */
+void txn_ring(txn *t, int64_t queue);
+/* A lease was given, or given anew. Remembers the longest one, for the grace. */
+void txn_lease(txn *t, int64_t queue, int64_t lease_us);
 /* What a queue's count has risen by, beyond what the file says. */
 int64_t txn_counted(const txn *t, int64_t queue, int state);
 

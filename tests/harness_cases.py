@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import harness_scenes as scene
-from fencepost._calls import Core, Guest
+from fencepost._calls import Core
+from fencepost._guest import Guest
 from fencepost._pack import Take
 from harness_core import Verdict, ack, define, lib, put, settle, take
 from harness_core import tx as transaction

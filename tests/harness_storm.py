@@ -19,7 +19,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from fencepost._calls import Core, Guest, OpenTx
+from fencepost._calls import Core, OpenTx
+from fencepost._guest import Guest
 from fencepost.errors import LeaseLost
 from harness_core import Held, Verdict, define, lib, put, settle, take
 from harness_core import core as opened

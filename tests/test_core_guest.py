@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from fencepost._calls import Core, Guest, OpenTx, checked
+from fencepost._calls import Core, OpenTx, checked
+from fencepost._guest import Guest
 from fencepost.errors import InvalidArgument, StorageError
 from harness_core import core as opened
 from harness_core import define, lib, put, stats, tx

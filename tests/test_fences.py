@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from fencepost._calls import Core, Guest
+from fencepost._calls import Core
+from fencepost._guest import Guest
 from fencepost._pack import Take
 from harness_core import (
     START,

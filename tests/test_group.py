@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from fencepost._calls import Core, Guest
+from fencepost._calls import Core
+from fencepost._guest import Guest
 from fencepost._pack import Take
 from fencepost.errors import Busy, Conflict, Gone, InvalidArgument, QueueFull
 from harness_core import START, Verdict, ack, define, keyed, lib, put, settle, stats, take

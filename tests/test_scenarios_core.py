@@ -75,7 +75,7 @@ connection.close()
 # ---- H3 ------------------------------------------------------------------------------------------
 
 DRAIN = """
-from fencepost._calls import Guest
+from fencepost._guest import Guest
 
 with opened(path, hand_us=-1) as core:
     say("ready")

@@ -51,7 +51,6 @@ from fencepost.values import (
     Span,
     State,
     StrPath,
-    Surroundings,
 )
 from fencepost.worker import Worker
 
@@ -99,7 +98,6 @@ __all__ = [
     "StorageError",
     "Store",
     "StrPath",
-    "Surroundings",
     "Transaction",
     "Tx",
     "Worker",

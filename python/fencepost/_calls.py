@@ -12,26 +12,71 @@ from array import array
 from collections.abc import Sequence
 from contextlib import suppress
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from fencepost import _pack
-from fencepost._codes import FP
 from fencepost._lib import ffi, lib
 from fencepost._pack import Cursor, Filter, Packed, Put, Settle, Take
 from fencepost.errors import BY_CODE, Conflict, Error, StorageError
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
-__all__ = ["FP", "SCHEMA_VERSION", "SQLITE_VERSION", "Core", "Guest", "Keeper", "OpenTx", "checked"]
+__all__ = ["FP", "SCHEMA_VERSION", "SQLITE_VERSION", "Core", "Keeper", "OpenTx", "checked"]
+__all__ += ["copied", "text"]
 
 
-def _text(characters: Any) -> str:
+class FP:
+    """The core's constants that other rooms speak in, without their FP_."""
+
+    DONE: Final[int] = lib.FP_DONE
+    LOST: Final[int] = lib.FP_LOST
+    INVALID: Final[int] = lib.FP_INVALID
+    GONE: Final[int] = lib.FP_GONE
+    ALREADY: Final[int] = lib.FP_ALREADY
+    SUPERSEDED: Final[int] = lib.FP_SUPERSEDED
+    NOT_DEAD: Final[int] = lib.FP_NOT_DEAD
+    LIVE_KEY: Final[int] = lib.FP_LIVE_KEY
+    DEAD: Final[int] = lib.FP_DEAD
+
+    PENDING: Final[int] = lib.FP_PENDING
+    LEASED: Final[int] = lib.FP_LEASED
+    BEGUN: Final[int] = lib.FP_BEGUN
+    DONE_UNLISTED: Final[int] = lib.FP_DONE_UNLISTED
+    DONE_LISTED: Final[int] = lib.FP_DONE_LISTED
+    STATE_DEAD: Final[int] = lib.FP_STATE_DEAD
+    STATE_UNKNOWN: Final[int] = lib.FP_STATE_UNKNOWN
+    CANCELLED: Final[int] = lib.FP_CANCELLED
+    WAITING: Final[int] = lib.FP_WAITING
+
+    PROFILE_QUEUE: Final[int] = lib.FP_PROFILE_QUEUE
+    PROFILE_JOB: Final[int] = lib.FP_PROFILE_JOB
+
+    LIFE_NONE: Final[int] = lib.FP_LIFE_NONE
+    LIFE_LASTING: Final[int] = lib.FP_LIFE_LASTING
+    LIFE_LIVE: Final[int] = lib.FP_LIFE_LIVE
+
+    EQUAL_POLICY: Final[int] = lib.FP_EQUAL_POLICY
+    EQUAL_COMPARE: Final[int] = lib.FP_EQUAL_COMPARE
+    EQUAL_RETURN: Final[int] = lib.FP_EQUAL_RETURN
+    EQUAL_REPLACE: Final[int] = lib.FP_EQUAL_REPLACE
+    EQUAL_REARM: Final[int] = lib.FP_EQUAL_REARM
+
+    ACK: Final[int] = lib.FP_ACK
+    RETRY: Final[int] = lib.FP_RETRY
+    RELEASE: Final[int] = lib.FP_RELEASE
+    LATER: Final[int] = lib.FP_LATER
+    FAIL: Final[int] = lib.FP_FAIL
+    CANCEL: Final[int] = lib.FP_CANCEL
+    RENEW: Final[int] = lib.FP_RENEW
+
+    ALONE_LAPSED: Final[int] = lib.FP_ALONE_LAPSED
+    ALONE_TRIED: Final[int] = lib.FP_ALONE_TRIED
+
+
+def text(characters: Any) -> str:
     found: bytes = ffi.string(characters)
     return found.decode("utf-8", "replace")
 
 
-SQLITE_VERSION: Final = _text(lib.fp_sqlite_version())
+SQLITE_VERSION: Final = text(lib.fp_sqlite_version())
 SCHEMA_VERSION: Final[int] = lib.fp_schema_version()
 
 _exceptions: Final = {getattr(lib, name): kind for name, kind in BY_CODE.items()}
@@ -55,16 +100,16 @@ def checked(function: Any, *arguments: Any, patience: float = 0) -> None:
 
 def _raised(code: int, err: Any) -> Error:
     kind = _exceptions[code]
-    words = _text(err.message)
+    words = text(err.message)
     if kind is Conflict:
         return Conflict(words, id=err.id)
     if issubclass(kind, StorageError):
-        statement = _text(err.statement) or None
+        statement = text(err.statement) or None
         return kind(words, statement=statement, sqlite_code=err.sqlite_code or None)
     return kind(words)
 
 
-def _copied(rows: Any) -> Packed:
+def copied(rows: Any) -> Packed:
     """The rows as bytes of Python's own; C's are given back by the caller."""
     size = rows.count * rows.width * 8 if rows.records else 0
     return Packed(
@@ -119,7 +164,7 @@ class Core:
         rows = ffi.new("fp_rows *")
         try:
             self._call(function, *arguments, rows)
-            return _copied(rows)
+            return copied(rows)
         finally:
             lib.fp_rows_free(rows)
 
@@ -219,7 +264,7 @@ class Core:
         after, more = ffi.new("int64_t[3]"), ffi.new("int32_t *")
         try:
             self._call(lib.fp_list, laid.into, rows, after, more)
-            return _copied(rows), (after[0], after[1], after[2]) if more[0] else None
+            return copied(rows), (after[0], after[1], after[2]) if more[0] else None
         finally:
             lib.fp_rows_free(rows)
 
@@ -239,23 +284,25 @@ class Core:
     def check(self, *, full: bool) -> Packed:
         return self._rows(lib.fp_check, full)
 
-    def beside(self) -> tuple[bool, int]:
-        """Are the locks classic; how many strangers has the file in this process."""
-        classic, strangers = ffi.new("int64_t *"), ffi.new("int64_t *")
-        self._call(lib.fp_beside, classic, strangers)
-        return bool(classic[0]), strangers[0]
-
     # ---- waiting
 
     def version(self) -> int:
         return self._number(lib.fp_version)
 
-    def wait(self, version: int, until_us: int) -> int:
-        """One slice at the most; the version there is then."""
+    def wait(self, queue: int, version: int, until_us: int) -> int:
+        """For a change in `queue`, one slice at the most; the version there is then."""
         moved = ffi.new("int64_t *", version)
-        self._call(lib.fp_wait, moved, until_us)
+        self._call(lib.fp_wait, queue, moved, until_us)
         now: int = moved[0]
         return now
+
+    def nudges(self) -> int:
+        """How many there were. A `step` that waits and names fewer comes back at once."""
+        found: int = lib.fp_nudges(self._store)
+        return found
+
+    def nudge(self) -> None:
+        lib.fp_nudge(self._store)
 
     # ---- what lives longer than a call
 
@@ -293,41 +340,6 @@ class OpenTx:
     def __del__(self) -> None:
         with suppress(Exception):
             self.end(commit=False)
-
-
-class Guest:
-    """One prepared statement of the caller's own SQL, to be closed by `with`."""
-
-    __slots__ = ("_guest", "_tx")
-
-    def __init__(self, tx: OpenTx, sql: str) -> None:
-        self._tx = tx
-        text = sql.encode()
-        guest = ffi.new("fp_guest **")
-        checked(lib.fp_guest_open, tx.place[0], text, len(text), guest)
-        self._guest = guest[0]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        lib.fp_guest_close(self._guest)
-
-    def parameters(self) -> list[str | None]:
-        """The names of the parameters in order, as they are written: `:a`; None: it has none."""
-        count = lib.fp_guest_parameter_count(self._guest)
-        names = [lib.fp_guest_parameter(self._guest, i) for i in range(1, count + 1)]
-        return [_text(name) if name else None for name in names]
-
-    def run(self, sets: int, params: bytes) -> tuple[Packed, int, int]:
-        """Once for each set of packed parameters: rows, rows written, the last rowid."""
-        rows = ffi.new("fp_rows *")
-        changed, rowid = ffi.new("int64_t *"), ffi.new("int64_t *")
-        try:
-            checked(lib.fp_guest_run, self._guest, sets, params, len(params), rows, changed, rowid)
-            return _copied(rows), changed[0], rowid[0]
-        finally:
-            lib.fp_rows_free(rows)
 
 
 class Keeper:

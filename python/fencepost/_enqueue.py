@@ -174,5 +174,5 @@ def send(
             except QueueFull:
                 if core.now() >= until:
                     raise
-            version = core.wait(version, until)
+            version = core.wait(put.queue, version, until)
     return list(map(_enqueued, zip(ids, map(bool, created), strict=True)))

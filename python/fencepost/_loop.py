@@ -35,12 +35,13 @@ from fencepost._runs import STOPPING, TIMED_OUT, Run
 from fencepost._verdicts import UNKNOWN_NAME_US, later, released
 from fencepost.claims import Claim
 from fencepost.errors import Busy, Closed, Error, ForkedHandle, NewerSchema
+from fencepost.spans import MOMENT_MAX
 from fencepost.store import Store
 
 __all__ = ["Loop"]
 
 TICK: Final = 0.010  # seconds between two looks while handlers run
-IDLE_US: Final = 250_000  # one wait in the core while none runs: how late a stop may be noticed
+TICK_US: Final = 10_000
 NOTES_EVERY: Final = 0.25  # seconds between two writes of progress
 RETAIN_FIRST: Final = 3.0  # seconds after the start
 RETAIN_EVERY: Final = 60.0
@@ -74,6 +75,7 @@ class Loop:
         self._hurried = False
         self._running: set[Run] = set()
         self._ended: deque[Run] = deque()  # filled by the handlers' threads
+        self._resting = False  # in the core, which somebody has to call out of
         self._names_of_kinds = {0: ""}
         self._pause = 0.0
         self._watch_at = 0.0
@@ -111,6 +113,7 @@ class Loop:
         self._stopping.set()
         with self._crew.changed:
             self._crew.changed.notify_all()
+        self._file.core.nudge()
 
     def join(self) -> None:
         """Until it has stopped."""
@@ -189,10 +192,10 @@ class Loop:
         return claims
 
     def _rest(self) -> None:
-        """Nothing was to be done: wait for a handler to finish, or for something to be due."""
+        """Nothing was to be done: wait for something to be due, or for a handler to finish."""
         with_room = [group for group in self._groups if group.has_room()]
         waiting = any(group.gathered for group in self._groups)
-        if self._running or waiting or self._crew.wary or not with_room:
+        if waiting or self._crew.wary or not with_room:
             self._wait_for_handlers()
         else:
             self._wait_for_messages(with_room)
@@ -203,10 +206,19 @@ class Loop:
                 self._crew.changed.wait(TICK)
 
     def _wait_for_messages(self, groups: Sequence[Group]) -> None:
-        """Wait for one from whichever queue; what it brings with it is claimed in the next turn."""
+        """Wait for one from whichever queue, a handler's end, or a stop; claim no more than one."""
         queues = [number for group in groups for number in group.queues]
-        until_us = self._file.core.now() + IDLE_US
-        for claim in self._receive(Take(queues, 1, until_us=until_us)):
+        nudges = self._file.core.nudges()
+        self._resting = True  # whoever comes from now on nudges
+        try:
+            if self._ended or self._stopping.is_set():
+                return
+            slice_us = TICK_US if self._running else 0
+            take = Take(queues, 1, until_us=MOMENT_MAX, slice_us=slice_us, nudges=nudges)
+            found = self._receive(take)
+        finally:
+            self._resting = False
+        for claim in found:
             group = self._group_of[self._routes[claim._queue.name].number]
             group.reserve()
             self._give_back(group.accept([claim]))
@@ -268,7 +280,7 @@ class Loop:
             if any(claim._lapsed for claim in run.claims):
                 self._crew.beware(run, WARY)
             self._running.add(run)
-            ended = partial(self._ended.append, run)
+            ended = partial(self._end, run)
             if run.coroutine:
                 run.cancel = self._crew.spawn(run.await_, ended)
             else:
@@ -289,6 +301,12 @@ class Loop:
             self.leases.hold(claim, lease_us, until_us)
 
     # ---- ending ----------------------------------------------------------------------------------
+
+    def _end(self, run: Run) -> None:
+        """Called where the handler ran."""
+        self._ended.append(run)
+        if self._resting:
+            self._file.core.nudge()
 
     def _collect(self) -> bool:
         """Take in what finished runs have to say. Whether there were any."""

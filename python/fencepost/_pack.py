@@ -260,7 +260,10 @@ class Put:
 
 @dataclass(slots=True)
 class Take:
-    """Which messages to claim. `until_us` 0: do not wait; `lease_us` 0: each queue's own."""
+    """
+    Which messages to claim. `until_us` 0: do not wait; `lease_us` 0: each queue's own;
+    `slice_us` 0: the core's; `nudges`: come back after one more than that.
+    """
 
     queues: Sequence[int]
     limit: int
@@ -269,6 +272,8 @@ class Take:
     until_us: int = 0
     alone: int = 0
     turn: int = 0
+    slice_us: int = 0
+    nudges: int = 0
 
 
 @dataclass(slots=True)
@@ -355,6 +360,7 @@ def fp_take(take: Take) -> Borrowed:
     into.queues = laid.view(array("q", take.queues), "int64_t[]")
     into.lease_us, into.bytes_max, into.until_us = take.lease_us, take.bytes_max, take.until_us
     into.alone, into.turn = take.alone, take.turn
+    into.slice_us, into.nudges = take.slice_us, take.nudges
     return laid
 
 

@@ -228,7 +228,7 @@ class Handle(Generic[R]):
     def watch(self) -> Iterator[Status]:
         """How it is now, and again after each change, until it has ended. Raises `Gone`."""
         last: Status | None = None
-        for message in self._looks(None):
+        for message in self._looks(None, closely=True):
             status = self._status(message)
             if status != last:
                 yield status
@@ -258,17 +258,24 @@ class Handle(Generic[R]):
         core = self._file.core
         return core.cancel(unwrap(self._file, tx), [self.id])[0] == FP.DONE
 
-    def _looks(self, timeout_us: int | None) -> Iterator[Message]:
-        """The message now, and after each change of the file, until the time is over."""
+    def _looks(self, timeout_us: int | None, *, closely: bool = False) -> Iterator[Message]:
+        """
+        The message now, and after each change of its queue that may have ended it, until the time
+        is over. `closely`: after each change of the file, so that nothing is missed on the way.
+        """
         core = self._file.core
         unwrap(self._file, None)
         until = MOMENT_MAX if timeout_us is None else core.now() + timeout_us
+        queue = 0
         while True:
             # Read before the look: what changes after the look is then not slept through.
             version = core.version()
-            yield self._message()
+            message = self._message()
+            yield message
+            if not (queue or closely):
+                queue = self._file.find(message.queue)
             while (now := core.now()) < until:
-                moved = core.wait(version, until)
+                moved = core.wait(queue, version, until)
                 if moved != version:
                     break
             if now >= until:

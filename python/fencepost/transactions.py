@@ -19,9 +19,10 @@ from time import monotonic
 from typing import Any, Final, TypeAlias
 
 from fencepost import _pack
-from fencepost._calls import Guest, OpenTx
+from fencepost._calls import OpenTx
 from fencepost._checks import name_bytes, one_by_one
 from fencepost._file import File
+from fencepost._guest import Guest
 from fencepost.errors import Error, InvalidArgument
 from fencepost.spans import SECOND, span_us
 from fencepost.values import Row, Span

@@ -2,8 +2,6 @@
 ** rows, over two handles on one file, then the books are closed and compared; at last a handle is
 ** closed by two threads while others are at work on it.
 **
-** Before that, the lock shim by itself (shim.c).
-**
 ** It exists for ThreadSanitizer and for leaks, which say little in a process that Python shares.
 ** Every message must be settled exactly once, the check must find nothing, and when both handles
 ** are freed no allocation of ours may be left.
@@ -16,7 +14,6 @@
 #include <unistd.h>
 
 #include "fencepost.h"
-#include "shim.h"
 
 enum {
   PRODUCERS = 2,
@@ -40,7 +37,7 @@ static void check(int code, const fp_error *err, const char *what) {
   exit(1);
 }
 
-void expect(int holds, const char *what) {
+static void expect(int holds, const char *what) {
   if (holds) return;
   fprintf(stderr, "not so: %s\n", what);
   exit(1);
@@ -105,7 +102,8 @@ static void *consume(void *argument) {
     check(code, &err, "now");
 
     fp_take take = {.queue_count = 1, .limit = TAKEN_MAX, .queues = &queue,
-                    .lease_us = 60000000, .until_us = now_us + 20000};
+                    .lease_us = 60000000, .until_us = now_us + 20000,
+                    .nudges = fp_nudges(store)};
     fp_rows claims = {0};
     code = fp_step(store, NULL, NULL, &take, &claims, &err);
     if (!again(code)) {
@@ -180,8 +178,9 @@ static void *keep_house(void *argument) {
     if (!again(code)) check(code, &err, "retain");
     code = fp_purge(store, 0, FP_DONE_UNLISTED, 1, 10, 1, &purged, &err);
     if (!again(code)) check(code, &err, "purge");
-    code = fp_wait(store, &version, INT64_MAX, &err);
+    code = fp_wait(store, id % 2 * queue, &version, INT64_MAX, &err);
     if (!again(code)) check(code, &err, "wait");
+    fp_nudge(store);
     fp_rows_free(&row);
     fp_rows_free(&page);
     fp_rows_free(&names);
@@ -201,7 +200,7 @@ static void *never_stop(void *argument) {
                   .max_attempts = -1};
     fp_error err;
     code = i % 2 ? fp_enqueue(store, NULL, &put, &id, &created, &err)
-                 : fp_wait(store, &version, 0, &err);
+                 : fp_wait(store, queue, &version, 0, &err);
     if (!again(code) && code != FP_CLOSED) check(code, &err, "work on a handle");
   }
   return NULL;
@@ -260,7 +259,6 @@ int main(void) {
   char folder[] = "fencepost-driver-XXXXXX";
   char path[64];
   expect(mkdtemp(folder) != NULL, "a folder can be made");
-  drive_shim(folder);
   snprintf(path, sizeof path, "%s/store.db", folder);
   for (int i = 0; i < 2; i++) stores[i] = opened(path);
   define();
