@@ -63,6 +63,12 @@ def test_equal_calls_are_equal_bytes_however_they_are_spelled(app: App) -> None:
     assert body(app, one) == body(app, two) == b'{"a":1,"b":5,"c":7}'
     assert body(app, three) == b'{"a":1}'
 
+    @app.job
+    def move(source: str, to: str) -> None: ...
+
+    four, five = move.enqueue("x", "y"), move.enqueue(to="y", source="x")
+    assert body(app, four) == body(app, five) == b'{"source":"x","to":"y"}'
+
 
 @pytest.mark.parametrize(
     ("args", "kwargs"), [((), {}), ((1, 2, 3), {}), ((1,), {"x": 2}), ((1,), {"a": 2})]

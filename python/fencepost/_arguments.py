@@ -52,6 +52,8 @@ class Arguments:
             del parameters[0]
         self._signature = signature.replace(parameters=parameters)
         self._parameters = parameters
+        plain = all(one.kind is one.POSITIONAL_OR_KEYWORD for one in parameters)
+        self._in_order = [one.name for one in parameters] if plain else []
         self.returns: Any = hints.get("return", Any)
         self._shape = self._shape_of(hints)
 
@@ -77,6 +79,9 @@ class Arguments:
 
     def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         """The payload of this call. `InvalidArgument` if it does not fit the signature."""
+        if args and not kwargs and len(args) == len(self._in_order):
+            # What `bind` would say of a call that leaves nothing to say, at a third of the price.
+            return self._codec.encode(dict(zip(self._in_order, args, strict=True)))
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:

@@ -159,6 +159,8 @@ class Job(Generic[P, R]):
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """One call for `enqueue_many`. The arguments are encoded here. Raises as `enqueue`."""
         body = self._arguments.encode(args, kwargs)
+        if not self._options:
+            return Call(self.name, Entry(body, priority=self._priority), self._options)
         options: Options = {"priority": self._priority, **self._options}
         return Call(self.name, entry(body, options), self._options)
 
