@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,12 @@ class Honker:
         async def until() -> None:
             serving = asyncio.ensure_future(serve())
             here = asyncio.get_running_loop()
-            when(stop, lambda: here.call_soon_threadsafe(serving.cancel))
+
+            def cancel() -> None:
+                with suppress(RuntimeError):  # the loop has ended by itself
+                    here.call_soon_threadsafe(serving.cancel)
+
+            when(stop, cancel)
             await asyncio.wait([serving])
 
         asyncio.run(until())
