@@ -138,6 +138,8 @@ VARIANTS = {
     "no-asleep": ["enqueue bulk"],
     "time-at-each-settle": ["renew bulk", "ack bulk", "ack job"],
     "no-places": ["renew job", "ack job"],
+    "no-shim": ["enqueue bulk", "fused job", "look bulk"],
+    "no-look-at-the-place": ["enqueue bulk", "fused job", "look bulk"],
 }
 
 

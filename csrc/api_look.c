@@ -5,6 +5,7 @@
 #include "gauge.h"
 #include "group.h"
 #include "listing.h"
+#include "locks.h"
 #include "retain.h"
 #include "wake.h"
 
@@ -157,6 +158,15 @@ int fp_check(fp_store *store, int32_t full, fp_rows *rows, fp_error *err) {
   int code = group_enter(store, NULL, err);
   if (code != FP_OK) return code;
   return answer(store, NULL, code, check_all, &q, rows, err);
+}
+
+int fp_beside(fp_store *store, int64_t *classic, int64_t *strangers, fp_error *err) {
+  int code = group_enter(store, NULL, err);
+  if (code != FP_OK) return code;
+  *classic = locks_mode() == LOCKS_CLASSIC;
+  *strangers = locks_strangers(sqlite3_db_filename(store->writer.handle, "main"));
+  group_leave(store);
+  return code;
 }
 
 /* ---- retention ---- */

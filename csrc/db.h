@@ -21,9 +21,19 @@ extern const char *const policy_column[FP_POLICY_FIELDS];
 
 enum { POLICY_SLOTS = 64 }; /* a cache, not a limit: slot = queue mod this */
 
+/* Which file a path leads to. */
+typedef struct db_mark {
+  uint64_t device, inode;
+} db_mark;
+
 typedef struct db {
   sqlite3 *handle;
   stmts sql;
+  bool astray;          /* its file is not where it was: for good */
+  int64_t placed_us;    /* when that was looked at, on the clock of sys_awake_us */
+  int64_t commit_us;    /* how old a look may be that a commit is acknowledged by */
+  int64_t beside_us;    /* and its -wal and its -shm; 0: not yet */
+  db_mark wal, shm;
   /* What was read off the file, and holds while nobody else has committed: */
   bool fresh;
   unsigned version; /* SQLITE_FCNTL_DATA_VERSION when it was read */
@@ -40,6 +50,9 @@ int db_migrate(db *d, const store_clock *clock, fp_error *err);
 /* Reads the head (and forgets policies) unless nobody committed since it was read last. Must be
 ** called inside a transaction. FP_NEWER. */
 int db_refresh(db *d, fp_error *err);
+/* Is the file still where it was opened? Looked at unless that was done in the last `age_us`, and
+** the -wal and -shm beside it ten times a second. FP_STORAGE: no, and from then on. */
+int db_check_place(db *d, int64_t age_us, fp_error *err);
 /* After our own commit: what is remembered is what the file says. */
 void db_committed(db *d);
 void db_forget(db *d);

@@ -19,9 +19,7 @@
 #include "crash.h"
 #include "locks.h"
 
-enum { PATH_BYTES_MAX = 4000 };
-
-static void parent_of(const char *path, char folder[PATH_BYTES_MAX + 1]) {
+static void parent_of(const char *path, char folder[DISK_PATH_BYTES_MAX + 1]) {
   const char *slash = strrchr(path, '/');
   size_t bytes = slash == NULL ? 0 : (size_t)(slash - path);
   if (slash == NULL) {
@@ -37,7 +35,7 @@ static void parent_of(const char *path, char folder[PATH_BYTES_MAX + 1]) {
 /* The name of a folder just made is as safe as what will be written in it. Where the one above may
 ** not be read it cannot be synced; SQLite goes on then, too. */
 static void keep_name(const char *path) {
-  char above[PATH_BYTES_MAX + 1];
+  char above[DISK_PATH_BYTES_MAX + 1];
   parent_of(path, above);
   int folder = open(above, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0) return;
@@ -46,9 +44,9 @@ static void keep_name(const char *path) {
 }
 
 int disk_make_parents(const fp_options *options, fp_error *err) {
-  char path[PATH_BYTES_MAX + 1];
+  char path[DISK_PATH_BYTES_MAX + 1];
   size_t bytes = strlen(options->path);
-  if (!options->create || bytes > PATH_BYTES_MAX) return FP_OK;
+  if (!options->create || bytes > DISK_PATH_BYTES_MAX) return FP_OK;
   memcpy(path, options->path, bytes + 1);
   for (size_t i = 1; i < bytes; i++) {
     if (path[i] != '/') continue;
@@ -104,9 +102,9 @@ static bool mounted_alone(const char *path) {
 
 int disk_check(const fp_options *options, fp_error *err) {
   const char *path = options->path;
-  char folder[PATH_BYTES_MAX + 1];
+  char folder[DISK_PATH_BYTES_MAX + 1];
   if (path == NULL || path[0] == 0) return err_set(err, FP_INVALID, "the path is empty");
-  if (strlen(path) > PATH_BYTES_MAX) return err_set(err, FP_INVALID, "the path is too long");
+  if (strlen(path) > DISK_PATH_BYTES_MAX) return err_set(err, FP_INVALID, "the path is too long");
   if (strcmp(path, ":memory:") == 0) {
     return err_set(err, FP_INVALID, "':memory:' is another database for each connection; "
                                     "a store needs a file");

@@ -5,6 +5,8 @@
 
 #include "err.h"
 
+enum { DISK_PATH_BYTES_MAX = 4000 };
+
 /* Makes missing parent folders (0700) when options->create. */
 int disk_make_parents(const fp_options *options, fp_error *err);
 /* FP_INVALID: no path, ":memory:", a folder, a second hard link, a file mounted alone, or (unless

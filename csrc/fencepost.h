@@ -274,6 +274,10 @@ int fp_size(fp_store *store, fp_tx *tx, int64_t queue, int64_t *size, fp_error *
 int fp_kinds(fp_store *store, fp_rows *rows, fp_error *err);
 /* a record a finding, 1 value: text_bytes. No rows: healthy. */
 int fp_check(fp_store *store, int32_t full, fp_rows *rows, fp_error *err);
+/* *classic: 1 where the system has no locks of open file descriptions, so that another SQLite in
+** this process would not be kept out. *strangers: descriptors of the file that this process has
+** open and we have not opened; -1: that cannot be told here. */
+int fp_beside(fp_store *store, int64_t *classic, int64_t *strangers, fp_error *err);
 
 /* ---- waiting ---- */
 int fp_version(fp_store *store, int64_t *version, fp_error *err);

@@ -152,11 +152,10 @@ int locks_strangers(const char *path) {
   if (all == NULL) return -1;
   int count = 0;
   for (const struct dirent *one = readdir(all); one != NULL; one = readdir(all)) {
-    int fd = atoi(one->d_name);
-    if (one->d_name[0] == '.' || fstat(fd, &at) != 0) continue;
+    if (one->d_name[0] == '.' || fstatat(dirfd(all), one->d_name, &at, 0) != 0) continue;
     if (at.st_dev != wanted.st_dev || at.st_ino != wanted.st_ino) continue;
     locks_enter();
-    if (locks_descriptor_of(fd) == NULL) count++;
+    if (locks_descriptor_of(atoi(one->d_name)) == NULL) count++;
     locks_leave();
   }
   (void)closedir(all);

@@ -299,7 +299,7 @@ int locks_hook(void) {
       {"mmap", (sqlite3_syscall_ptr)mmap_here, true},
       {"munmap", (sqlite3_syscall_ptr)munmap_here, true},
   };
-  sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+  sqlite3_vfs *vfs = sqlite3_vfs_find("unix"); /* the real one, whatever lies over it */
   if (vfs == NULL || vfs->iVersion < 3) return ENOTSUP;
   int rc = SQLITE_OK;
   for (int i = 0; rc == SQLITE_OK && i < COUNT_OF(calls); i++) {

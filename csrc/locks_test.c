@@ -13,7 +13,7 @@
 #include "locks_part.h"
 
 static sqlite3_syscall_ptr call_of(const char *name) {
-  sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+  sqlite3_vfs *vfs = sqlite3_vfs_find("unix");
   return vfs->xGetSystemCall(vfs, name);
 }
 

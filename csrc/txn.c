@@ -5,7 +5,11 @@
 #include "fault.h"
 #include "sys.h"
 
-enum { TIME_KEEP_US = 1000000 }; /* the last time given is at most this much behind in the file */
+enum {
+  TIME_KEEP_US = 1000000, /* the last time given is at most this much behind in the file */
+  PLACE_WRITE_US = 1000,  /* a file that moved longer ago than this is not written to */
+  PLACE_LOOK_US = 100000  /* nor looked at */
+};
 
 const char *const tally_column[N_STATES] = {"pending", "waiting", "leased",   "done",
                                             "dead",    "unknown", "cancelled"};
@@ -24,6 +28,7 @@ int txn_begin(txn *t, db *d, store_clock *clock, places *at, int64_t wanted_us, 
   stmt s = stmt_use(&d->sql, SQL_BEGIN);
   int code = stmt_end(&s, err);
   t->began = d->sql.writes;
+  if (code == FP_OK) code = db_check_place(d, PLACE_WRITE_US, err);
   if (code == FP_OK) code = db_refresh(d, err);
   if (code == FP_OK) {
     t->now_us = time_turn(clock, &d->head, sys_awake_us() - wanted_us, &t->meta_moved);
@@ -40,6 +45,7 @@ int txn_look(txn *t, db *d, store_clock *clock, fp_error *err) {
     s = stmt_use(&d->sql, SQL_DATA_VERSION);
     code = stmt_end(&s, err);
   }
+  if (code == FP_OK) code = db_check_place(d, PLACE_LOOK_US, err);
   if (code == FP_OK) code = db_refresh(d, err);
   if (code == FP_OK) t->now_us = time_look(clock, &d->head);
   if (code != FP_OK) txn_rollback(t);
@@ -210,6 +216,8 @@ int txn_commit(txn *t, fp_error *err) {
     stmt s = stmt_use(&t->d->sql, SQL_COMMIT);
     code = stmt_end(&s, err);
   }
+  /* Nothing is acknowledged that is in a file which nobody finds any more. */
+  if (code == FP_OK) code = db_check_place(t->d, t->d->commit_us, err);
   if (code != FP_OK) {
     txn_rollback(t);
     return code;

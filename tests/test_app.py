@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ import msgspec
 import pytest
 
 import fencepost
-from fencepost import App, Closed, Context, ForkedHandle, InvalidArgument
+from fencepost import App, Closed, Context, InvalidArgument
 from harness_worker import until
 
 T = TypeVar("T")
@@ -172,30 +171,6 @@ def test_a_codec_of_ones_own_writes_arguments_results_and_progress(path: Path) -
         assert handle.result(30) == "a b"
     assert app.store.content(handle.id).result == Plain().encode("a b")
     app.store.close()
-
-
-def test_the_file_of_an_app_is_closed_to_the_child_of_a_fork(app: App) -> None:
-    """The child is told; the parent is unharmed."""
-
-    @app.job
-    def send() -> None: ...
-
-    handle = send.enqueue()
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            for use in (send.enqueue, handle.status, app.worker().start):
-                with pytest.raises(ForkedHandle):
-                    use()
-            os.write(write, b"ok")
-        finally:
-            os._exit(0)
-    os.waitpid(child, 0)
-    os.close(write)
-    assert os.read(read, 2) == b"ok"
-    os.close(read)
-    assert handle.status().state == "pending"
 
 
 def test_a_store_that_closes_ends_its_worker(app: App) -> None:

@@ -132,3 +132,107 @@ def test_a_childs_child_is_one_more_process(path: Path) -> None:
     assert finish(start(HEAD + GRANDCHILD, path)) == [["a", "b", "c", "d"]]
     with opened(path) as core:
         assert findings(core) == ""
+
+
+KILLED = """
+import signal
+parent.close()
+
+def middle():
+    own = open_core(path)
+    begun = own.begin(30)
+    put(own, queue, b"never committed", tx=begun)
+    def lives_on():
+        first.send()
+        second.wait()
+    child_of(lives_on)
+    first.wait()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+dead = child_of(middle)
+os.waitpid(dead, 0)
+with opened(path, patience=0) as mine:
+    put(mine, queue, b"at once")
+    say(stats(mine, queue).pending)
+second.send()
+"""
+
+
+def test_a_child_keeps_no_lock_of_a_parent_that_was_killed(path: Path) -> None:
+    """Its transaction is gone with it, and others write at once, while the child lives on."""
+    assert finish(start(HEAD + KILLED, path)) == [1]
+
+
+MAPPED = """
+def targets():
+    found = []
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            found.append(os.readlink(f"/proc/self/fd/{number}"))
+        except OSError:
+            pass
+    return sum(str(path) in target for target in found)
+
+def work():
+    say([targets(), str(path) in Path("/proc/self/maps").read_text()])
+    for _ in range(20):
+        with opened(path) as own:
+            put(own, queue, b"child's")
+    say(targets() <= 3)
+    first.send()
+    second.wait()
+    with opened(path) as own:
+        say(stats(own, queue).pending)
+    say([targets(), lib.fp_locks_held()])
+
+child = child_of(work)
+first.wait()
+say([targets() > 0, str(path) in Path("/proc/self/maps").read_text()])
+parent.close()
+say([targets(), lib.fp_locks_held()])
+second.send()
+joined(child)
+"""
+
+
+def test_a_child_has_nothing_of_its_parents_open(path: Path) -> None:
+    """
+    No descriptor and no mapping of the file. What it opens itself it keeps as long as another
+    process has the file locked, but no more than it once used; then it closes it.
+    """
+    said = finish(start(HEAD + MAPPED, path))
+    assert said[:2] == [[0, False], True]
+    assert said[2:] == [[True, True], [0, 0], 20, [0, 0]]
+
+
+AGAIN_AND_AGAIN = """
+import threading
+stop = threading.Event()
+
+def others():
+    while not stop.is_set():
+        with opened(path) as own:
+            stats(own, queue)
+
+threads = [threading.Thread(target=others) for _ in range(3)]
+for thread in threads:
+    thread.start()
+
+def work():
+    own = open_core(path)
+    put(own, queue, b"child's")
+    own.close()
+
+for _ in range(40):
+    joined(child_of(work))
+stop.set()
+for thread in threads:
+    thread.join()
+say(stats(parent, queue).pending)
+parent.close()
+say(lib.fp_locks_held())
+"""
+
+
+def test_a_fork_finds_no_lock_held_by_a_thread_it_does_not_have(path: Path) -> None:
+    assert finish(start(HEAD + AGAIN_AND_AGAIN, path)) == [40, 0]

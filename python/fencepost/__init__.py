@@ -51,6 +51,7 @@ from fencepost.values import (
     Span,
     State,
     StrPath,
+    Surroundings,
 )
 from fencepost.worker import Worker
 
@@ -98,6 +99,7 @@ __all__ = [
     "StorageError",
     "Store",
     "StrPath",
+    "Surroundings",
     "Transaction",
     "Tx",
     "Worker",

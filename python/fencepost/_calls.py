@@ -15,60 +15,13 @@ from time import monotonic
 from typing import Any, Final
 
 from fencepost import _pack
+from fencepost._codes import FP
 from fencepost._lib import ffi, lib
 from fencepost._pack import Cursor, Filter, Packed, Put, Settle, Take
 from fencepost.errors import BY_CODE, Conflict, Error, StorageError
 
 __all__ = ["FP", "SCHEMA_VERSION", "SQLITE_VERSION", "Core", "Keeper", "OpenTx", "checked"]
 __all__ += ["copied", "text"]
-
-
-class FP:
-    """The core's constants that other rooms speak in, without their FP_."""
-
-    DONE: Final[int] = lib.FP_DONE
-    LOST: Final[int] = lib.FP_LOST
-    INVALID: Final[int] = lib.FP_INVALID
-    GONE: Final[int] = lib.FP_GONE
-    ALREADY: Final[int] = lib.FP_ALREADY
-    SUPERSEDED: Final[int] = lib.FP_SUPERSEDED
-    NOT_DEAD: Final[int] = lib.FP_NOT_DEAD
-    LIVE_KEY: Final[int] = lib.FP_LIVE_KEY
-    DEAD: Final[int] = lib.FP_DEAD
-
-    PENDING: Final[int] = lib.FP_PENDING
-    LEASED: Final[int] = lib.FP_LEASED
-    BEGUN: Final[int] = lib.FP_BEGUN
-    DONE_UNLISTED: Final[int] = lib.FP_DONE_UNLISTED
-    DONE_LISTED: Final[int] = lib.FP_DONE_LISTED
-    STATE_DEAD: Final[int] = lib.FP_STATE_DEAD
-    STATE_UNKNOWN: Final[int] = lib.FP_STATE_UNKNOWN
-    CANCELLED: Final[int] = lib.FP_CANCELLED
-    WAITING: Final[int] = lib.FP_WAITING
-
-    PROFILE_QUEUE: Final[int] = lib.FP_PROFILE_QUEUE
-    PROFILE_JOB: Final[int] = lib.FP_PROFILE_JOB
-
-    LIFE_NONE: Final[int] = lib.FP_LIFE_NONE
-    LIFE_LASTING: Final[int] = lib.FP_LIFE_LASTING
-    LIFE_LIVE: Final[int] = lib.FP_LIFE_LIVE
-
-    EQUAL_POLICY: Final[int] = lib.FP_EQUAL_POLICY
-    EQUAL_COMPARE: Final[int] = lib.FP_EQUAL_COMPARE
-    EQUAL_RETURN: Final[int] = lib.FP_EQUAL_RETURN
-    EQUAL_REPLACE: Final[int] = lib.FP_EQUAL_REPLACE
-    EQUAL_REARM: Final[int] = lib.FP_EQUAL_REARM
-
-    ACK: Final[int] = lib.FP_ACK
-    RETRY: Final[int] = lib.FP_RETRY
-    RELEASE: Final[int] = lib.FP_RELEASE
-    LATER: Final[int] = lib.FP_LATER
-    FAIL: Final[int] = lib.FP_FAIL
-    CANCEL: Final[int] = lib.FP_CANCEL
-    RENEW: Final[int] = lib.FP_RENEW
-
-    ALONE_LAPSED: Final[int] = lib.FP_ALONE_LAPSED
-    ALONE_TRIED: Final[int] = lib.FP_ALONE_TRIED
 
 
 def text(characters: Any) -> str:
@@ -283,6 +236,12 @@ class Core:
 
     def check(self, *, full: bool) -> Packed:
         return self._rows(lib.fp_check, full)
+
+    def beside(self) -> tuple[bool, int]:
+        """Are the locks classic; how many strangers has the file in this process."""
+        classic, strangers = ffi.new("int64_t *"), ffi.new("int64_t *")
+        self._call(lib.fp_beside, classic, strangers)
+        return bool(classic[0]), strangers[0]
 
     # ---- waiting
 

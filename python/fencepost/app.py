@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import (
     TYPE_CHECKING,
     Any,
     Concatenate,
+    Final,
     Literal,
     ParamSpec,
     Protocol,
@@ -88,6 +91,11 @@ class App:
         self._foreign_keys = foreign_keys
         self._durability: Literal["full", "normal"] = durability
         self._registry = Registry(codec)
+        self._begin_anew()
+        _apps.add(self)
+
+    def _begin_anew(self) -> None:
+        """Also in a child of a fork, where the lock may be held by a thread that is not there."""
         self._opening = threading.Lock()
         self._store: Store | None = None
 
@@ -98,7 +106,10 @@ class App:
 
     @property
     def store(self) -> Store:
-        """The App's own file, opened at its first use. Raises as `fencepost.open`."""
+        """
+        The App's own file, opened at its first use; in a child of a fork, opened anew. Raises as
+        `fencepost.open`.
+        """
         if self._path is None:
             raise InvalidArgument("this App has no path: use open(path), or .at(store)")
         with self._opening:
@@ -201,3 +212,14 @@ class App:
     def run(self) -> None:
         """A worker in the foreground, until SIGTERM or SIGINT. Raises as `Worker.run`."""
         self.worker().run()
+
+
+_apps: Final[weakref.WeakSet[App]] = weakref.WeakSet()
+
+
+def _begin_all_anew() -> None:
+    for app in list(_apps):
+        app._begin_anew()
+
+
+os.register_at_fork(after_in_child=_begin_all_anew)

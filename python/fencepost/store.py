@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
 
 from fencepost import _looking, _pack
+from fencepost._beside import danger, surroundings
 from fencepost._calls import FP, Core
 from fencepost._checks import flag, identity, name_bytes, several, shown, whole
 from fencepost._enqueue import read_headers
@@ -22,7 +23,17 @@ from fencepost.policies import declared
 from fencepost.queues import Queue
 from fencepost.spans import SECOND, moment_us, seconds, span_us
 from fencepost.transactions import Transaction, transaction, unwrap
-from fencepost.values import Content, Message, Page, Policy, Replayed, Span, State, StrPath
+from fencepost.values import (
+    Content,
+    Message,
+    Page,
+    Policy,
+    Replayed,
+    Span,
+    State,
+    StrPath,
+    Surroundings,
+)
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -151,12 +162,17 @@ class Store(AbstractContextManager["Store"]):
     def check(self, *, full: bool = False) -> list[str]:
         """What is wrong with the file, a sentence each; empty: healthy. `full`: integrity, too."""
         unwrap(self._file, None)
+        at, sentences = 0, [words for words in [danger(self._file.core)] if words]
         found = self._file.core.check(full=flag(full, "full"))
-        at, sentences = 0, []
         for lengths in _pack.records(found):
             parts, at = _pack.parts(found.blob, at, lengths)
             sentences += [(part or b"").decode("utf-8", "replace") for part in parts]
         return sentences
+
+    def surroundings(self) -> Surroundings:
+        """Other copies of SQLite in this process, how they are kept out, and what is advised."""
+        unwrap(self._file, None)
+        return surroundings(self._file.core)
 
     # ---- doing -----------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ __all__ = [
     "Span",
     "State",
     "StrPath",
+    "Surroundings",
 ]
 
 Span: TypeAlias = float | timedelta  # seconds
@@ -124,6 +125,16 @@ class Page(list[Message]):
     """One page of a listing; `next` is the `after=` of the page behind it, None at the end."""
 
     next: str | None = None
+
+
+class Surroundings(NamedTuple):
+    """What a store lives beside, in this process and on this system."""
+
+    locks: Literal["ofd", "classic"]  # ofd: another SQLite in this process is kept out
+    sqlite: str  # the version of the SQLite within Fencepost
+    python_sqlite: str | None  # and of the one that this Python brings, if it brings one
+    others: int | None  # descriptors of the file in this process that are not Fencepost's
+    advice: list[str]  # a sentence for each thing that is better done otherwise
 
 
 class Replayed(NamedTuple):

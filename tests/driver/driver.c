@@ -2,6 +2,8 @@
 ** rows, over two handles on one file, then the books are closed and compared; at last a handle is
 ** closed by two threads while others are at work on it.
 **
+** Before that, the lock shim by itself (shim.c).
+**
 ** It exists for ThreadSanitizer and for leaks, which say little in a process that Python shares.
 ** Every message must be settled exactly once, the check must find nothing, and when both handles
 ** are freed no allocation of ours may be left.
@@ -14,6 +16,7 @@
 #include <unistd.h>
 
 #include "fencepost.h"
+#include "shim.h"
 
 enum {
   PRODUCERS = 2,
@@ -37,7 +40,7 @@ static void check(int code, const fp_error *err, const char *what) {
   exit(1);
 }
 
-static void expect(int holds, const char *what) {
+void expect(int holds, const char *what) {
   if (holds) return;
   fprintf(stderr, "not so: %s\n", what);
   exit(1);
@@ -259,6 +262,7 @@ int main(void) {
   char folder[] = "fencepost-driver-XXXXXX";
   char path[64];
   expect(mkdtemp(folder) != NULL, "a folder can be made");
+  drive_shim(folder);
   snprintf(path, sizeof path, "%s/store.db", folder);
   for (int i = 0; i < 2; i++) stores[i] = opened(path);
   define();

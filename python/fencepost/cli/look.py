@@ -10,10 +10,14 @@ import click
 
 import fencepost
 from fencepost.cli.database import Database
-from fencepost.cli.output import Column, document, json_option, table
+from fencepost.cli.output import Column, document, json_option, printable, table
 
 STATES = get_args(fencepost.State)
 PAGE = 200  # messages that the store lists at once
+LOCKS = {
+    "ofd": "of open file descriptions; another SQLite in one process is kept out",
+    "classic": "of processes; another SQLite in one process is not kept out",
+}
 
 
 @click.command()
@@ -45,6 +49,32 @@ def stats(database: Database, as_json: bool) -> None:
             for name, queue in found["queues"].items()
         ],
     )
+
+
+@click.command()
+@click.option("--full", is_flag=True, help="Also SQLite's own check of the whole file.")
+@json_option
+@click.pass_obj
+def check(database: Database, full: bool, as_json: bool) -> int:
+    """
+    Whether the file is healthy, and what it lives beside.
+
+    Each finding is a line; with any, the exit code is 1. Advice alone is no finding.
+    """
+    with database.open() as store:
+        findings = store.check(full=full)
+        beside = store.surroundings()
+    if as_json:
+        document({"findings": findings, "surroundings": beside._asdict()})
+        return 1 if findings else 0
+    for words in findings:
+        click.echo(printable(words))
+    click.echo(f"{len(findings)} findings" if findings else "healthy")
+    click.echo(f"locks: {LOCKS[beside.locks]}")
+    click.echo(f"SQLite: {beside.sqlite}; Python's own: {beside.python_sqlite or 'none'}")
+    for words in beside.advice:
+        click.echo(f"advice: {words}")
+    return 1 if findings else 0
 
 
 @click.command("list", short_help="Messages in a state, without their payload.")

@@ -14,7 +14,7 @@ import fencepost
 from fencepost.cli.database import Database
 from fencepost.cli.demo import demo
 from fencepost.cli.ingest import ingest
-from fencepost.cli.look import list_, show, stats
+from fencepost.cli.look import check, list_, show, stats
 from fencepost.cli.output import complain
 from fencepost.cli.work import work
 
@@ -37,7 +37,7 @@ def cli(context: click.Context, database: str | None) -> None:
         context.exit(2)
 
 
-for command in (work, ingest, stats, list_, show, demo):
+for command in (work, ingest, stats, list_, show, check, demo):
     cli.add_command(command)
 
 
