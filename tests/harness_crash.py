@@ -189,6 +189,7 @@ def weather(me: Child, asked: list[Any]) -> None:
     dice = random.Random(plan.seed)
     sky = Sky(me, dice, plan.normal)
     run_alone(sky.core, "CREATE TABLE history (n INTEGER PRIMARY KEY, verb TEXT, id INTEGER)")
+    sky.again()  # the table itself is safe, with either durability
     me.say(PREPARED)
     lib.fp_crash_lies(plan.lies)
     syncs = plan.steps if plan.normal else plan.steps * 3 // 2

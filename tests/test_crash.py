@@ -166,19 +166,20 @@ def told_of(machine: Machine, plan: Plan, *, full: bool) -> list[str]:
     return machine.complaints() or list(machine.history_is_wrong(said, full=full))
 
 
+# Not "normal" with syncs that fail: what such a checkpoint left unwritten, SQLite believes to be
+# written after the next one, and a power cut in that one damages the file.
 STORMS = {
     "full": Plan(0, 25),
     "normal": Plan(0, 25, normal=True),
     "full, failing": Plan(0, 25, fails=True),
-    "normal, failing": Plan(0, 25, normal=True, fails=True),
 }
 
 
 @pytest.mark.parametrize("plan", STORMS.values(), ids=STORMS)
 def test_a_history_ends_where_the_power_went(plan: Plan, machine: Machine) -> None:
     """
-    What was answered is there; with durability "normal" it may be missing from the end, in order,
-    and from nowhere else. No token is given out twice.
+    What was answered is there, and no token is given out twice, also when syncs had failed before.
+    With durability "normal" it may be missing from the end, in order, and from nowhere else.
     """
     for seed in range(5):
         wrong = told_of(machine, plan._replace(seed=seed), full=not plan.normal)
@@ -207,14 +208,13 @@ def test_two_hundred_histories_do(plan: Plan, machine: Machine) -> None:
 
 def test_these_tests_notice_what_is_not_synced(machine: Machine) -> None:
     """The same weather without the syncs of FULL loses something that was answered."""
-    found = [told_of(machine, Plan(seed, 25, normal=True), full=True) for seed in range(5)]
-    assert any(wrong and wrong[0].startswith("lost") for wrong in found), found
+    found = (told_of(machine, Plan(seed, 25, normal=True), full=True) for seed in range(40))
+    assert any(wrong and wrong[0].startswith("lost") for wrong in found)
 
 
 def test_these_tests_notice_a_disk_that_lies(machine: Machine) -> None:
     """A disk that answers a sync and does nothing loses what was answered, and more."""
-    found = [told_of(machine, Plan(seed, 25, lies=True), full=True) for seed in range(5)]
-    assert any(found)
+    assert any(told_of(machine, Plan(seed, 25, lies=True), full=True) for seed in range(40))
 
 
 # ---- a disk that fails ---------------------------------------------------------------------------
