@@ -85,11 +85,14 @@ def wakeups(found: Found) -> Iterator[Row]:
 
 def identities(found: Found) -> Iterator[Row]:
     for name, about in found.about.items():
-        waits = [figure(found.waits("full", operation, name)) for operation in ("put", "take")]
+        waits = [
+            figure(found.waits("full", operation, name))
+            for operation in ("put", "threads 16", "take", "work")
+        ]
         default = about["default"].upper()
         yield [found.title(name), about["version"], default, *waits, about["acks"]]
     for name, why in found.run["missing"].items():
-        yield [name, f"missing: {why}", NONE, NONE, NONE, NONE]
+        yield [name, f"missing: {why}", *[NONE] * 6]
 
 
 def aimed(found: Found) -> Iterator[Row]:
@@ -115,8 +118,8 @@ def lines(found: Found) -> Iterator[str]:
     yield "Who they are; how often one message waits for the disk at FULL; and what becomes of it"
     yield "when its worker dies:"
     yield ""
-    heads = ["", "version", "default", "waits, put", "waits, claim + ack", "a worker dies"]
-    yield from table(heads, identities(found))
+    waits = ["put", "put, 16 threads", "claim + ack", "worker"]
+    yield from table(["", "version", "default", *waits, "a worker dies"], identities(found))
     yield "What was asked for:"
     yield ""
     yield from table(["", "asked", "found", ""], aimed(found))
