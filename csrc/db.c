@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "disk.h"
+#include "door.h"
 #include "fault.h"
 #include "schema.h"
 #include "sys.h"
@@ -178,7 +179,7 @@ static int version_of(db *d, int64_t *version, fp_error *err) {
 }
 
 int db_migrate(db *d, const store_clock *clock, fp_error *err) {
-  static const char *const v1[] = {SCHEMA_V1};
+  static const char *const v1[] = {SCHEMA_V1, SCHEMA_DOOR};
   int64_t version;
   int code = version_of(d, &version, err);
   if (code != FP_OK || version == SCHEMA_VERSION) return code;

@@ -9,6 +9,11 @@ static bool ours(const char *name) {
   return name != NULL && sqlite3_strnicmp(name, "fencepost_", 10) == 0;
 }
 
+static bool door(const char *name) {
+  return sqlite3_stricmp(name, "fencepost_enqueue") == 0 ||
+         sqlite3_stricmp(name, "fencepost_settle") == 0;
+}
+
 /* SQLite's own tables, which every CREATE writes. */
 static bool hidden(const char *name) { return sqlite3_strnicmp(name, "sqlite_", 7) == 0; }
 
@@ -68,8 +73,12 @@ static int judge(void *store_argument, int action, const char *first, const char
   }
   /* All that is left writes: rows or the schema, by itself or through a trigger. */
   if (!ours(first) && !ours(second)) return SQLITE_OK;
+  const char *name = ours(first) ? first : second;
+  if (door(name)) { /* what it writes to the file would not be what this transaction remembers */
+    return deny(store, "%s is for connections of other libraries: here, the call takes tx=", name);
+  }
   return deny(store, "%s belongs to Fencepost: reading it is allowed here, changing it is not",
-              ours(first) ? first : second);
+              name);
 }
 
 int guest_install(fp_store *store, fp_error *err) {

@@ -83,6 +83,13 @@ def test_our_tables_cannot_be_changed_or_covered(tx: Transaction, sql: str) -> N
         tx.execute(sql)
 
 
+@pytest.mark.parametrize("view", ["fencepost_enqueue", "Fencepost_Settle"])
+def test_the_door_is_for_others(tx: Transaction, view: str) -> None:
+    """A transaction of ours remembers the counter; here the calls themselves take `tx=`."""
+    with pytest.raises(InvalidArgument, match="is for connections of other libraries.*tx="):
+        tx.execute(f"INSERT INTO {view} (id) VALUES (1)")
+
+
 def test_a_temporary_table_cannot_take_our_place(tx: Transaction) -> None:
     tx.execute("CREATE TEMP TABLE mine (id)")
     with pytest.raises(InvalidArgument, match="ALTER TABLE of the temporary table mine"):

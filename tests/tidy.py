@@ -24,7 +24,7 @@ from typing import NamedTuple
 C_FLOORS = [
     "base",
     "err fault sys",
-    "schema locks crash",
+    "schema door locks crash",
     "sql given",
     "stmt",
     "storetime pack place check disk bell",
