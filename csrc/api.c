@@ -244,6 +244,18 @@ int fp_queue_define(fp_store *store, fp_tx *tx, const char *name, int32_t name_b
   return code;
 }
 
+int fp_queue_policy(int32_t profile, const int64_t *said, int64_t *made, fp_error *err) {
+  err_clear(err);
+  int code = check_between("profile", profile, 0, FP_PROFILE_WAKEUP, err);
+  if (code == FP_OK) code = check_policy(said, err);
+  if (code != FP_OK) return code;
+  policy_defaults(profile, made);
+  for (int i = 0; i < FP_POLICY_FIELDS; i++) {
+    if (said[i] != INT64_MIN && i != PROFILE) made[i] = said[i];
+  }
+  return FP_OK;
+}
+
 typedef struct sizing {
   int64_t queue, *size;
 } sizing;

@@ -145,6 +145,8 @@ int fp_queue_find(fp_store *store, fp_tx *tx, const char *name, int32_t name_byt
                   int64_t *number, int64_t *policy, fp_error *err); /* number 0: none */
 int fp_queue_define(fp_store *store, fp_tx *tx, const char *name, int32_t name_bytes,
                     int32_t profile, const int64_t *policy, int64_t *number, fp_error *err);
+/* The policy that such a queue would be made with. Touches no file. FP_INVALID. */
+int fp_queue_policy(int32_t profile, const int64_t *said, int64_t *made, fp_error *err);
 int fp_queue_pause(fp_store *store, fp_tx *tx, int64_t queue, int32_t paused, fp_error *err);
 int fp_kind(fp_store *store, fp_tx *tx, const char *name, int32_t name_bytes, int64_t *number,
             fp_error *err); /* finds or makes */

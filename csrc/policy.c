@@ -4,8 +4,7 @@
 
 #define DAY_US (INT64_C(86400) * SECOND_US)
 
-/* What the kind of queue fixes; the rest is the same for all. */
-static void defaults(int32_t profile, int64_t *f) {
+void policy_defaults(int32_t profile, int64_t *f) {
   bool plain = profile == FP_PROFILE_QUEUE, wakeup = profile == FP_PROFILE_WAKEUP;
   memset(f, 0, FP_POLICY_FIELDS * sizeof *f);
   f[KEEP] = plain || wakeup ? 0 : 7 * DAY_US;
@@ -104,7 +103,7 @@ int policy_define(txn *t, span name, int32_t profile, const int64_t *fields, int
   if (there) {
     memcpy(wanted, now, sizeof wanted);
   } else {
-    defaults(profile, wanted);
+    policy_defaults(profile, wanted);
   }
   if (there && now[PROFILE] != profile) {
     return err_set(err, FP_INVALID, "the queue '%.*s' is one of %s, not of %s", (int)name.bytes,

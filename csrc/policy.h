@@ -4,6 +4,8 @@
 
 #include "txn.h"
 
+/* What the kind of queue fixes; the rest is the same for all. */
+void policy_defaults(int32_t profile, int64_t *fields);
 /* number 0: there is none. `fields` may be NULL. */
 int policy_find(txn *t, span name, int64_t *number, int64_t *fields, fp_error *err);
 /* Makes the queue, or brings its row to `fields` (INT64_MIN: as it is, or the profile's default).

@@ -144,6 +144,13 @@ class Core:
         policy = ffi.from_buffer("int64_t[]", _pack.policy_bytes(fields))
         return self._number(lib.fp_queue_define, _pointer(tx), name, len(name), profile, policy)
 
+    @staticmethod
+    def queue_policy(profile: int, said: dict[str, int]) -> dict[str, int]:
+        policy = ffi.new("int64_t[]", lib.FP_POLICY_FIELDS)
+        wanted = ffi.from_buffer("int64_t[]", _pack.policy_bytes(said))
+        checked(lib.fp_queue_policy, profile, wanted, policy)
+        return dict(zip(_pack.POLICY_FIELDS, policy, strict=True))
+
     def queue_pause(self, tx: OpenTx | None, queue: int, paused: bool) -> None:
         self._call(lib.fp_queue_pause, _pointer(tx), queue, paused)
 

@@ -17,6 +17,7 @@ import msgspec
 
 from fencepost._calls import FP, OpenTx
 from fencepost._checks import name_bytes, shown, whole
+from fencepost._door import Door
 from fencepost._file import File
 from fencepost._pack import Put
 from fencepost.errors import InvalidArgument, PayloadError, QueueFull
@@ -155,7 +156,7 @@ def send(
     put: Put,
     *,
     kind: str = "",
-    tx: OpenTx | None = None,
+    tx: OpenTx | Door | None = None,
     wait_us: int = 0,
 ) -> list[Enqueued]:
     """
@@ -164,6 +165,9 @@ def send(
     """
     if not put.bodies:
         return []
+    if isinstance(tx, Door):
+        tx.define(file, declaration)
+        return list(map(_enqueued, tx.enqueue(declaration.name, kind, put)))
     core = file.core
     put.queue = file.queue(declaration, tx)
     put.kind = file.kind(kind, tx)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from fencepost import _pack
@@ -31,6 +32,8 @@ class File:
         self.path = path
         self.codec = codec
         self.by_hand = by_hand
+        stat = Path(path).stat()
+        self.identity = stat.st_dev, stat.st_ino
         self.held: Callable[[], Any] | None = None  # the open Transaction, by weak reference
         self._declared: dict[Declaration, int] = {}
         self._kinds: dict[str, int] = {}
@@ -49,6 +52,13 @@ class File:
         if settled or tx is None:
             self._declared[declaration] = number
         return number
+
+    def missing(self, declaration: Declaration) -> dict[str, int] | None:
+        """All of the policy of a queue that is not in the file yet. None: it is there."""
+        name = name_bytes(declaration.name, "a queue's name")
+        if declaration in self._declared or self.core.queue_find(None, name)[0]:
+            return None
+        return self.core.queue_policy(declaration.profile, dict(declaration.fields))
 
     def find(self, name: str) -> int:
         """The number of a queue that is there, or 0. Changes nothing."""

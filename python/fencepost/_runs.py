@@ -21,7 +21,7 @@ from fencepost._leases import Leases
 from fencepost._pack import Verdict
 from fencepost._registry import Registry
 from fencepost._verdicts import released, retry
-from fencepost.claims import Claim
+from fencepost.claims import Claim, settle
 from fencepost.errors import Cancelled, Error, InvalidArgument, LeaseLost, RetryLater
 from fencepost.spans import SECOND, span_us
 from fencepost.store import Store
@@ -118,8 +118,7 @@ class Run:
 
     def settle(self, verdicts: Sequence[Verdict], tx: Tx) -> None:
         """Inside `tx`. `LeaseLost` if any was lost: `tx` must not be committed then."""
-        answers = self._file.core.settle(unwrap(self._file, tx), verdicts)
-        if FP.LOST in answers:
+        if FP.LOST in settle(self._file, tx, verdicts, self.claims):
             self._why = self._why or LOST
             raise LeaseLost(LOST)
 

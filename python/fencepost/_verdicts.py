@@ -25,6 +25,7 @@ __all__ = [
     "acked",
     "backoff_us",
     "failed",
+    "failure",
     "later",
     "raised",
     "released",
@@ -51,17 +52,17 @@ def released(key: Key) -> Verdict:
 
 def later(key: Key, delay_us: int, kind: str, code: str | None, text: str) -> Verdict:
     """Put off without using an attempt."""
-    return Verdict(*key, FP.LATER, delay_us, None, *_failure(kind, code, text))
+    return Verdict(*key, FP.LATER, delay_us, None, *failure(kind, code, text))
 
 
 def failed(key: Key, kind: str, code: str | None, text: str) -> Verdict:
     """A dead letter."""
-    return Verdict(*key, FP.FAIL, 0, None, *_failure(kind, code, text))
+    return Verdict(*key, FP.FAIL, 0, None, *failure(kind, code, text))
 
 
 def retry(key: Key, delay_us: int, kind: str, code: str | None, text: str) -> Verdict:
     """Once more, unless attempts or age are used up."""
-    return Verdict(*key, FP.RETRY, delay_us, None, *_failure(kind, code, text))
+    return Verdict(*key, FP.RETRY, delay_us, None, *failure(kind, code, text))
 
 
 def raised(
@@ -112,7 +113,8 @@ def text_of(error: object) -> str:
         return f"its text cannot be read: {type(broken).__name__}"
 
 
-def _failure(kind: str, code: str | None, text: str) -> tuple[bytes, bytes | None, bytes]:
+def failure(kind: str, code: str | None, text: str) -> tuple[bytes, bytes | None, bytes]:
+    """What is said of a failure, each part as long as it may be."""
     return (
         cut(kind, WORD_BYTES_MAX),
         None if code is None else cut(code, WORD_BYTES_MAX),

@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from fencepost import _pack
 from fencepost._calls import FP
+from fencepost._door import Door
 from fencepost._enqueue import read_headers
 from fencepost._file import File
-from fencepost._pack import Packed, Verdict
+from fencepost._pack import Packed, Settle, Verdict
 from fencepost._verdicts import acked, failed, retry, text_of
 from fencepost.errors import InvalidArgument, LeaseLost, PermanentError
 from fencepost.spans import lease_us, moment, span_us
-from fencepost.transactions import Transaction, Tx, unwrap
+from fencepost.transactions import Transaction, Tx, entered
 from fencepost.values import Span
 
 if TYPE_CHECKING:
     from fencepost.queues import Queue
 
-__all__ = ["Batch", "Claim", "Holder", "claims_of"]
+__all__ = ["Batch", "Claim", "Holder", "claims_of", "settle"]
 
 T = TypeVar("T")
 
@@ -140,7 +141,7 @@ class Claim(Generic[T]):
         self._settled = True
 
     def _say(self, verdict: Verdict, tx: Tx | None) -> None:
-        if self._file.core.settle(unwrap(self._file, tx), [verdict])[0] == FP.LOST:
+        if settle(self._file, tx, [verdict], [self])[0] == FP.LOST:
             raise LeaseLost(f"message {self.id}: the lease was lost")
 
     # ---- what the worker needs to know -----------------------------------------------------------
@@ -255,6 +256,14 @@ def claims_of(file: File, queues: Mapping[int, Queue[Any]], packed: Packed) -> l
         claims.append(Claim(deliveries[queue], at, id_, token, head, blob[middle:end]))
         begin = end
     return claims
+
+
+def settle(file: File, tx: Tx | None, said: Settle, claims: Iterable[Claim[Any]]) -> Sequence[int]:
+    """What is said of each of these claims, in `tx` or as a commit of its own; the answers."""
+    where = entered(file, tx)
+    if isinstance(where, Door):
+        return where.settle(said, [claim._lease_end_us for claim in claims])
+    return file.core.settle(where, said)
 
 
 def _said(error: BaseException | str) -> tuple[str | None, str]:

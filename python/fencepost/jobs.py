@@ -26,6 +26,7 @@ from fencepost import _looking, _pack
 from fencepost._arguments import Arguments
 from fencepost._calls import FP
 from fencepost._checks import flag, function, identity, name_bytes, several, shown, whole
+from fencepost._door import Door
 from fencepost._enqueue import PRIORITIES, Entry, entry, put_entries, send
 from fencepost._file import File, file_of
 from fencepost._verdicts import QUEUES_OWN
@@ -33,7 +34,7 @@ from fencepost.codec import Codec
 from fencepost.errors import Cancelled, Gone, InvalidArgument, JobFailed
 from fencepost.policies import Declaration, declared
 from fencepost.spans import MOMENT_MAX, span_us
-from fencepost.transactions import Tx, unwrap
+from fencepost.transactions import Tx, entered, unwrap
 from fencepost.values import Backoff, Failure, Message, Options, Span, State
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ class Job(Generic[P, R]):
             self._declaration,
             put,
             kind=self.name,
-            tx=unwrap(file, tx),
+            tx=entered(file, tx),
             wait_us=span_us(self._options.get("wait", 0), "wait"),
         )
         return [
@@ -257,8 +258,10 @@ class Handle(Generic[R]):
 
         A handler that runs for it finds `ctx.cancelled` set, and its result is refused.
         """
-        core = self._file.core
-        return core.cancel(unwrap(self._file, tx), [self.id])[0] == FP.DONE
+        where = entered(self._file, tx)
+        if isinstance(where, Door):
+            return where.cancel(self.id)
+        return self._file.core.cancel(where, [self.id])[0] == FP.DONE
 
     def _looks(self, timeout_us: int | None, *, closely: bool = False) -> Iterator[Message]:
         """

@@ -12,12 +12,12 @@ from fencepost._checks import function, name_bytes, several, whole
 from fencepost._enqueue import PRIORITIES, digests, entry, put_entries, send
 from fencepost._file import File, file_of
 from fencepost._pack import Put, Take
-from fencepost.claims import Batch, Claim, claims_of
+from fencepost.claims import Batch, Claim, claims_of, settle
 from fencepost.codec import check_type, encode_many
 from fencepost.errors import InvalidArgument
 from fencepost.policies import Declaration
 from fencepost.spans import lease_us, span_us
-from fencepost.transactions import Tx, unwrap
+from fencepost.transactions import Tx, entered, unwrap
 from fencepost.values import Enqueued, Options, Span
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Queue(Generic[T]):
         body = file.codec.encode(payload)
         put = put_entries(file, [entry(body, options)]) if options else Put(0, [body])
         wait_us = span_us(options.get("wait", 0), "wait")
-        return send(file, self._declaration, put, tx=unwrap(file, tx), wait_us=wait_us)[0]
+        return send(file, self._declaration, put, tx=entered(file, tx), wait_us=wait_us)[0]
 
     def enqueue_many(
         self,
@@ -122,7 +122,7 @@ class Queue(Generic[T]):
             function(lane, "lane")
             put.lanes = [name_bytes(lane(payload), "lane") for payload in payloads]
         wait_us = span_us(wait, "wait")
-        return send(file, self._declaration, put, tx=unwrap(file, tx), wait_us=wait_us)
+        return send(file, self._declaration, put, tx=entered(file, tx), wait_us=wait_us)
 
     # ---- taking out ------------------------------------------------------------------------------
 
@@ -159,7 +159,7 @@ class Queue(Generic[T]):
         if any(delivery.file is not file for delivery in {claim._delivery for claim in held}):
             raise InvalidArgument(f"some of {held!r} were claimed from another store")
         keys = _pack.pairs([(claim.id, claim.token) for claim in held])
-        answers = file.core.settle(unwrap(file, tx), keys)
+        answers = settle(file, tx, keys, held)
         lost = [claim for claim, answer in zip(held, answers, strict=True) if answer == FP.LOST]
         for claim in held:
             claim._settled = True

@@ -21,13 +21,15 @@ from typing import Any, Final, TypeAlias
 from fencepost import _pack
 from fencepost._calls import OpenTx
 from fencepost._checks import name_bytes, one_by_one
+from fencepost._door import Door
+from fencepost._drivers import ForeignTx
 from fencepost._file import File
 from fencepost._guest import Guest
 from fencepost.errors import Error, InvalidArgument
 from fencepost.spans import SECOND, span_us
 from fencepost.values import Row, Span
 
-__all__ = ["Rows", "Transaction", "Tx", "transaction", "unwrap"]
+__all__ = ["Rows", "Transaction", "Tx", "entered", "transaction", "unwrap"]
 
 SETS: Final = 500  # parameter sets in one crossing of executemany
 log: Final = logging.getLogger("fencepost")
@@ -112,7 +114,7 @@ class Transaction:
                 )
 
 
-Tx: TypeAlias = Transaction
+Tx: TypeAlias = Transaction | ForeignTx
 
 
 @contextmanager
@@ -130,7 +132,15 @@ def transaction(file: File, timeout: Span) -> Iterator[Transaction]:
         raise
 
 
-def unwrap(file: File, tx: Tx | None) -> OpenTx | None:
+def entered(file: File, tx: Tx | None) -> OpenTx | Door | None:
+    """`unwrap`, or the door of the same file for a connection of another library."""
+    if tx is None or isinstance(tx, Transaction):
+        return unwrap(file, tx)
+    unwrap(file, None)
+    return Door(tx, file)
+
+
+def unwrap(file: File, tx: Transaction | None) -> OpenTx | None:
     """
     What the core knows of `tx`. Every call comes through here: `InvalidArgument` for a transaction
     of another store or another owner, and for none by the owner of one, who would wait for himself
@@ -144,10 +154,6 @@ def unwrap(file: File, tx: Tx | None) -> OpenTx | None:
                 " end it first"
             )
         return None
-    if not isinstance(tx, Transaction):
-        raise InvalidArgument(
-            f"tx= takes a Transaction of Store.transaction(), not {type(tx).__name__}"
-        )
     if tx._file is not file:
         raise InvalidArgument(f"tx= is a transaction of another store: {tx._file.path}")
     return tx._use()
