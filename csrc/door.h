@@ -5,7 +5,7 @@
 ** and leaves the file exactly as they would (the tests compare whole files). A trigger has no
 ** variables: where one is needed, the next statement is an INSERT into a view of a further trigger,
 ** whose NEW.columns are the variables. Those views are named fencepost_door_…, and are nobody's
-** but ours:
+** but ours; what is inserted into them goes by position:
 **
 **   fencepost_enqueue -> door_put (is the key taken?) -> door_arrive (the rows)
 **   fencepost_settle  -> door_claim (where it stands, what follows) -> door_end (the rows)
@@ -16,7 +16,7 @@
 **   2. No statement relies on a constraint: the OR IGNORE or OR REPLACE of the caller's own INSERT
 **      overrules what is said inside. RAISE(ABORT) is not overruled, so each guard is one, and all
 **      guards of a level stand before its first write.
-**   3. The words after "fencepost: " are what python/fencepost/_door.py tells errors by.
+**   3. The words after "fencepost: " are what python/fencepost/_drivers.py tells errors by.
 **   4. A migration drops and makes all of it anew; what is here has no data. */
 #ifndef FENCEPOST_DOOR_H
 #define FENCEPOST_DOOR_H
@@ -24,7 +24,7 @@
 #include "door_enqueue.h"
 #include "door_settle.h"
 
-/* In this order: a trigger's statements are looked at when it is made. */
+/* A trigger can only be made where its view is. */
 #define SCHEMA_DOOR                                                                             \
   DOOR_QUEUE, DOOR_ENQUEUE, DOOR_PUT, DOOR_ARRIVE, DOOR_SETTLE, DOOR_CLAIM, DOOR_END,           \
       DOOR_PROMOTE, DOOR_QUEUE_IN, DOOR_ENQUEUE_IN, DOOR_PUT_IN, DOOR_ARRIVE_IN,                \

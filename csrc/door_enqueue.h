@@ -48,17 +48,19 @@
               " WHERE queue = 0))")                                                             \
   " INSERT INTO fencepost_kind (name) SELECT NEW.kind WHERE NEW.kind IS NOT NULL"               \
   " AND NOT EXISTS (SELECT 1 FROM fencepost_kind WHERE name = NEW.kind);"                       \
-  " INSERT INTO fencepost_door_put (id, now, ahead, queue, kind, life, owner, body, key, lane," \
-  " priority, delay, due, max_attempts, headers)"                                               \
-  " SELECT r.id, r.now, CASE WHEN r.now - r.wall > 100000 THEN r.now - r.wall ELSE 0 END,"      \
-  " r.queue, r.kind, r.life, (SELECT k.id FROM fencepost_key k WHERE k.queue = r.queue"         \
+  " INSERT INTO fencepost_door_put SELECT r.id, r.now, r.queue, r.kind, r.life,"                \
+  " (SELECT k.id FROM fencepost_key k WHERE k.queue = r.queue"                                  \
   " AND k.kind = r.kind AND k.life = r.life AND k.key = NEW.key"                                \
   " AND (k.until IS NULL OR k.until > r.now)"                                                   \
   /* An ended wake-up gives its key to the next one. */                                         \
   " AND (r.profile <> 4 OR (EXISTS (SELECT 1 FROM fencepost_message WHERE id = k.id)"           \
   " AND NOT EXISTS (SELECT 1 FROM fencepost_outcome WHERE id = k.id)))),"                       \
-  " CAST(NEW.body AS BLOB), NEW.key, NEW.lane, coalesce(NEW.priority, 0),"                      \
-  " NEW.delay, NEW.due, coalesce(NEW.max_attempts, r.max_attempts), CAST(NEW.headers AS BLOB)"  \
+  " CAST(NEW.body AS BLOB), NEW.key, NEW.lane, coalesce(NEW.priority, 0), CASE"                 \
+  " WHEN NEW.due IS NULL THEN r.now + CAST(round(coalesce(NEW.delay, 0) * 1000000.0)"           \
+  " AS INTEGER) ELSE CAST(round(NEW.due * 1000000.0) AS INTEGER)"                               \
+  /* `due` is read off a wall clock, which store time may be ahead of. */                       \
+  " + CASE WHEN r.now - r.wall > 100000 THEN r.now - r.wall ELSE 0 END END,"                    \
+  " coalesce(NEW.max_attempts, r.max_attempts), CAST(NEW.headers AS BLOB)"                      \
   " FROM (SELECT h.last + 1 AS id, max(h.time, " DOOR_WALL ") AS now, " DOOR_WALL " AS wall,"   \
   " q.id AS queue, q.profile AS profile, q.max_attempts AS max_attempts,"                       \
   " coalesce((SELECT id FROM fencepost_kind WHERE name = NEW.kind), 0) AS kind,"                \
@@ -66,17 +68,11 @@
   " FROM fencepost_queue q CROSS JOIN fencepost_tally h"                                        \
   " WHERE q.name = NEW.queue AND h.queue = 0) r; END"
 
-/* `owner`: the message that has the key, NULL if the key is free; `ahead`: how far store time is
-** ahead of the wall clock, on which `due` was read. */
+/* `owner`: the message that has the key, NULL if the key is free. */
 #define DOOR_PUT                                                                                \
-  "CREATE VIEW fencepost_door_put (id, now, ahead, queue, kind, life, owner, body, key, lane,"  \
-  " priority, delay, due, max_attempts, headers) AS SELECT NULL, NULL, NULL, NULL, NULL, NULL," \
-  " NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL WHERE 0"
-
-#define DOOR_DUE                                                                                \
-  "CASE WHEN NEW.due IS NULL"                                                                   \
-  " THEN NEW.now + CAST(round(coalesce(NEW.delay, 0) * 1000000.0) AS INTEGER)"                  \
-  " ELSE CAST(round(NEW.due * 1000000.0) AS INTEGER) + NEW.ahead END"
+  "CREATE VIEW fencepost_door_put (id, now, queue, kind, life, owner, body, key, lane,"         \
+  " priority, due, max_attempts, headers) AS SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL,"  \
+  " NULL, NULL, NULL, NULL, NULL, NULL WHERE 0"
 
 #define DOOR_IS_WAKEUP "(SELECT profile FROM fencepost_queue WHERE id = NEW.queue) = 4"
 
@@ -97,19 +93,17 @@
               " AND c.queue = NEW.queue AND q.max_size > 0"                                     \
               " AND c.pending + c.waiting + c.leased >= q.max_size)")                           \
   /* An equal wake-up is re-armed: due at the earlier moment, or, leased, once more after. */   \
-  " UPDATE fencepost_due SET due_at = " DOOR_DUE ", placed_at = " DOOR_DUE ", addressed = 1"    \
-  " WHERE " DOOR_FIRST_PLACE("NEW.owner") " AND stage = 0 AND due_at > " DOOR_DUE               \
+  " UPDATE fencepost_due SET due_at = NEW.due, placed_at = NEW.due, addressed = 1"              \
+  " WHERE " DOOR_FIRST_PLACE("NEW.owner") " AND stage = 0 AND due_at > NEW.due"                 \
   " AND " DOOR_IS_WAKEUP ";"                                                                    \
-  " UPDATE fencepost_due SET due_at = " DOOR_DUE ", placed_at = " DOOR_DUE                      \
-  " WHERE id = NEW.owner AND addressed = 1 AND stage = 0 AND due_at > " DOOR_DUE                \
-  " AND " DOOR_IS_WAKEUP ";"                                                                    \
-  " UPDATE fencepost_due SET again = " DOOR_DUE " WHERE id = NEW.owner AND addressed = 1"       \
-  " AND stage > 0 AND (again = 0 OR again > " DOOR_DUE ") AND " DOOR_IS_WAKEUP ";"              \
-  " INSERT INTO fencepost_door_arrive (id, now, queue, kind, life, body, key, lane, number,"    \
-  " waits, priority, due, max_attempts, headers)"                                               \
-  " SELECT NEW.id, NEW.now, NEW.queue, NEW.kind, NEW.life, NEW.body, NEW.key, NEW.lane,"        \
-  " l.number, l.number IS NOT NULL AND (l.held OR l.out >= q.lane_width), NEW.priority,"        \
-  " " DOOR_DUE ", NEW.max_attempts, NEW.headers FROM fencepost_queue q"                         \
+  " UPDATE fencepost_due SET due_at = NEW.due, placed_at = NEW.due WHERE id = NEW.owner"        \
+  " AND addressed = 1 AND stage = 0 AND due_at > NEW.due AND " DOOR_IS_WAKEUP ";"               \
+  " UPDATE fencepost_due SET again = NEW.due WHERE id = NEW.owner AND addressed = 1"            \
+  " AND stage > 0 AND (again = 0 OR again > NEW.due) AND " DOOR_IS_WAKEUP ";"                   \
+  " INSERT INTO fencepost_door_arrive SELECT NEW.id, NEW.now, NEW.queue, NEW.kind, NEW.life,"   \
+  " NEW.body, NEW.key, NEW.lane, l.number, l.number IS NOT NULL"                                \
+  " AND (l.held OR l.out >= q.lane_width), NEW.priority, NEW.due, NEW.max_attempts, NEW.headers"\
+  " FROM fencepost_queue q"                                                                     \
   " LEFT JOIN fencepost_lane l ON l.queue = NEW.queue AND l.name = NEW.lane"                    \
   " WHERE q.id = NEW.queue AND NEW.owner IS NULL; END"
 

@@ -56,12 +56,11 @@
               DOOR_NO_WORDS("NEW.failure_code", "64"))                                          \
   DOOR_REFUSE("a failure_text is text of at most 1000 bytes",                                   \
               DOOR_NO_WORDS("NEW.failure_text", "1000"))                                        \
-  DOOR_REFUSE("lease_end is the moment the claim was given, in microseconds",            \
+  DOOR_REFUSE("lease_end is the moment the claim was given, in microseconds",                   \
               DOOR_NO_NUMBER("NEW.lease_end", "0", "9223372036854775807"))                      \
   DOOR_REFUSE("the tables are damaged", DOOR_HEAD_DAMAGED)                                      \
-  " INSERT INTO fencepost_door_claim (id, token, verb, delay, result, failure_kind,"            \
-  " failure_code, failure_text, now, turn, due_at)"                                             \
-  " SELECT NEW.id, NEW.token, NEW.verb, CAST(round(NEW.delay * 1000000.0) AS INTEGER),"         \
+  " INSERT INTO fencepost_door_claim SELECT NEW.id, NEW.token, NEW.verb,"                       \
+  " CAST(round(NEW.delay * 1000000.0) AS INTEGER),"                                             \
   " CAST(NEW.result AS BLOB), coalesce(NEW.failure_kind, CASE WHEN NEW.verb = 'fail'"           \
   " OR NEW.failure_code IS NOT NULL OR NEW.failure_text IS NOT NULL THEN 'error' END),"         \
   " NEW.failure_code, NEW.failure_text, r.now,"                                                 \
@@ -104,14 +103,12 @@
               "NEW.due_at IS NULL AND NEW.token IS NULL AND EXISTS (SELECT 1"                   \
               " FROM fencepost_message WHERE id = NEW.id) AND NOT EXISTS (SELECT 1"             \
               " FROM fencepost_outcome WHERE id = NEW.id)")                                     \
-  " INSERT INTO fencepost_door_end (id, now, turn, due_at, stage, attempts, token, generation," \
-  " queue, kind, life, key, lane, result, failure_kind, failure_code, failure_text, since,"     \
-  " back_at, addressed, state, kept, halts, lane_width)"                                        \
-  " SELECT r.id, NEW.now, r.turn, r.due_at, r.stage, CASE WHEN NEW.verb = 'release'"            \
-  " THEN max(r.attempts - 1, 0) WHEN r.again <> 0 AND NEW.verb = 'ack' THEN 0 ELSE r.attempts"  \
-  " END, coalesce(NEW.token, 0), r.generation + coalesce(r.state = 5, 0), r.queue, r.kind,"     \
-  " r.life, r.key,"                                                                             \
-  " r.lane, NEW.result, CASE WHEN r.state = 5 AND NEW.verb = 'retry' THEN CASE WHEN r.used_up"  \
+  " INSERT INTO fencepost_door_end SELECT r.id, NEW.now, r.turn, r.due_at, r.stage,"            \
+  " CASE WHEN NEW.verb = 'release' THEN max(r.attempts - 1, 0)"                                 \
+  " WHEN r.again <> 0 AND NEW.verb = 'ack' THEN 0 ELSE r.attempts END,"                         \
+  " coalesce(NEW.token, 0), r.generation + coalesce(r.state = 5, 0), r.queue, r.kind,"          \
+  " r.life, r.key, r.lane, NEW.result, CASE WHEN r.state = 5 AND NEW.verb = 'retry'"            \
+  " THEN CASE WHEN r.used_up"                                                                   \
   " THEN coalesce(NEW.failure_kind, 'error') ELSE 'too_old' END ELSE NEW.failure_kind END,"     \
   " NEW.failure_code, NEW.failure_text, CASE WHEN NEW.verb = 'ack' THEN r.again END,"           \
   " CASE WHEN r.again <> 0 AND (NEW.verb = 'ack' OR r.again < r.back_at) THEN r.again"          \
@@ -179,8 +176,8 @@
   " UPDATE fencepost_lane SET out = out - 1, held = max(held, NEW.halts),"                      \
   " parked_by = CASE WHEN NEW.halts THEN NEW.id ELSE parked_by END"                             \
   " WHERE queue = NEW.queue AND name = NEW.lane AND NEW.turn > 0 AND NEW.state IS NOT NULL;"    \
-  " INSERT INTO fencepost_door_promote (id, turn, token, attempts, generation, now, queue,"     \
-  " lane) SELECT d.id, d.turn, d.token, d.attempts, d.generation, NEW.now, NEW.queue, NEW.lane" \
+  " INSERT INTO fencepost_door_promote SELECT d.id, d.turn, d.token, d.attempts, d.generation," \
+  " NEW.now, NEW.queue, NEW.lane"                                                               \
   " FROM fencepost_lane l CROSS JOIN fencepost_due d ON d.turn = -l.number"                     \
   " WHERE l.queue = NEW.queue AND l.name = NEW.lane AND NOT l.held AND l.out < NEW.lane_width"  \
   " AND NEW.turn > 0 AND NEW.state IS NOT NULL ORDER BY d.due_at, d.id LIMIT 1;"                \

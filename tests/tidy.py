@@ -87,7 +87,7 @@ CORE_USERS = {
 # Files that nothing imports, because people and tools begin with them.
 ENTRIES = {"__init__", "__main__", "build_ffi", "conftest", "tidy", "aio", "sql", "testing", "cli"}
 ENTRY_PREFIXES = ("test_", "bench_")
-ENTRY_FOLDERS = {"driver", "examples", "adapters"}
+ENTRY_FOLDERS = {"driver", "examples", "adapters", "programs"}
 
 # --- Limits ---------------------------------------------------------------------------------------
 
