@@ -64,6 +64,11 @@ OPERATIONS = [
     Operation("ack + claim in one commit, jobs", "fused", "job", "79.4 / - / 30.0 / -"),
     Operation("ack + claim apart, jobs", "apart", "job", "103.5 / - / - / -"),
     Operation("purge", "purge", "job", "- / - / - / 12.0"),
+    Operation("through the door: enqueue, a job", "door_enqueue", "job", "165 / - / - / -"),
+    Operation("through the door: enqueue, bulk", "door_enqueue", "bulk"),
+    Operation("through the door: random 18-byte key", "door_enqueue_key", "job"),
+    Operation("through the door: ack, kept and listed (jobs)", "door_ack", "job"),
+    Operation("a connection that opens the file", "connect", "job"),
 ]
 
 

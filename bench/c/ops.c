@@ -183,6 +183,68 @@ static void look(stage *s, int64_t at, int32_t n) {
   for (int32_t i = 0; i < n; i++) stage_claim(s, at, 0, NULL);
 }
 
+/* ---- the door, by a connection of its own ---- */
+
+static sqlite3 *door; /* opened at its first use, like a program's own */
+
+static sqlite3_stmt *door_statement(stage *s, const char *sql) {
+  static sqlite3_stmt *statement;
+  if (statement != NULL) return statement;
+  expect(sqlite3_open(s->store->options.path, &door) == SQLITE_OK, "the file opens");
+  expect(sqlite3_exec(door, "PRAGMA synchronous = NORMAL", NULL, NULL, NULL) == SQLITE_OK, "set");
+  expect(sqlite3_prepare_v2(door, sql, -1, &statement, NULL) == SQLITE_OK, "the door is there");
+  return statement;
+}
+
+static void door_do(const char *sql) {
+  expect(sqlite3_exec(door, sql, NULL, NULL, NULL) == SQLITE_OK, sqlite3_errmsg(door));
+}
+
+static void door_step(sqlite3_stmt *statement) {
+  expect(sqlite3_step(statement) == SQLITE_DONE, sqlite3_errmsg(door));
+  (void)sqlite3_reset(statement);
+}
+
+static void door_put(stage *s, int32_t n, bool keyed) {
+  sqlite3_stmt *put = door_statement(s, "INSERT INTO fencepost_enqueue (queue, kind, body, key)"
+                                        " VALUES ('q', ?, ?, ?)");
+  door_do("BEGIN IMMEDIATE");
+  for (int32_t i = 0; i < n; i++) {
+    char key[KEY_BYTES];
+    for (int k = 0; k < KEY_BYTES; k++) key[k] = (char)('a' + rand() % 26);
+    if (s->kind != 0) (void)sqlite3_bind_text(put, 1, "k", 1, SQLITE_STATIC);
+    (void)sqlite3_bind_blob(put, 2, s->bodies, BODY_BYTES, SQLITE_STATIC);
+    if (keyed) (void)sqlite3_bind_text(put, 3, key, KEY_BYTES, SQLITE_TRANSIENT);
+    door_step(put);
+  }
+  door_do("COMMIT");
+}
+
+static void door_enqueue(stage *s, int64_t at, int32_t n) { (void)at, door_put(s, n, false); }
+static void door_enqueue_key(stage *s, int64_t at, int32_t n) { (void)at, door_put(s, n, true); }
+
+static void door_ack(stage *s, int64_t at, int32_t n) {
+  sqlite3_stmt *ack = door_statement(s, "INSERT INTO fencepost_settle (id, token, verb)"
+                                        " VALUES (?, ?, 'ack')");
+  door_do("BEGIN IMMEDIATE");
+  for (int64_t i = at; i < at + n; i++) {
+    (void)sqlite3_bind_int64(ack, 1, s->pairs[2 * i]);
+    (void)sqlite3_bind_int64(ack, 2, s->pairs[2 * i + 1]);
+    door_step(ack);
+  }
+  door_do("COMMIT");
+}
+
+/* What every connection pays when it opens the file. */
+static void connect_only(stage *s, int64_t at, int32_t n) {
+  for (int64_t i = at; i < at + n; i++) {
+    sqlite3 *one;
+    expect(sqlite3_open(s->store->options.path, &one) == SQLITE_OK, "the file opens");
+    expect(sqlite3_exec(one, "SELECT 1 FROM fencepost_meta", NULL, NULL, NULL) == SQLITE_OK, "read");
+    (void)sqlite3_close(one);
+  }
+}
+
 static const struct {
   const char *name;
   operation *run, *before[3]; /* and what was done to all the messages before */
@@ -212,13 +274,20 @@ static const struct {
     {"replay", replay, {enqueue, claim, fail}},
     {"purge", purge_done, {enqueue, claim, ack}},
     {"look", look, {NULL}},
+    {"door_enqueue", door_enqueue, {NULL}},
+    {"door_enqueue_key", door_enqueue_key, {NULL}},
+    {"door_ack", door_ack, {enqueue, claim}},
+    {"connect", connect_only, {NULL}},
 };
 
 static int64_t pages_written(const stage *s) {
   int written = 0, unused;
   sqlite3 *handle = s->store->writer.handle;
   (void)sqlite3_db_status(handle, SQLITE_DBSTATUS_CACHE_WRITE, &written, &unused, 0);
-  return written;
+  if (door == NULL) return written;
+  int64_t ours = written;
+  (void)sqlite3_db_status(door, SQLITE_DBSTATUS_CACHE_WRITE, &written, &unused, 0);
+  return ours + written;
 }
 
 /* The table of places as large as it will be: growing is no part of an operation. */
