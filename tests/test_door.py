@@ -288,11 +288,17 @@ class History:
         self.twins.both(lambda core: put(core, self.clock, b""))
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-@given(st.lists(operations, min_size=5, max_size=40))
-def test_what_goes_out_through_the_door_is_what_the_core_would_have_settled(
-    outside: Outside, story: list[Any]
-) -> None:
+MODERATE = settings(
+    max_examples=25,
+    deadline=None,
+    derandomize=True,
+    print_blob=True,
+    suppress_health_check=list(HealthCheck),
+)
+LONG = settings(MODERATE, max_examples=1500, derandomize=False)
+
+
+def told_twice(outside: Outside, story: list[Any]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         twins = Twins(Path(folder), outside)
         try:
@@ -302,3 +308,19 @@ def test_what_goes_out_through_the_door_is_what_the_core_would_have_settled(
             twins.same()
         finally:
             twins.close()
+
+
+@MODERATE
+@given(st.lists(operations, min_size=10, max_size=40))
+def test_what_goes_out_through_the_door_is_what_the_core_would_have_settled(
+    outside: Outside, story: list[Any]
+) -> None:
+    """The same stories each time, so that a red build is red for everybody."""
+    told_twice(outside, story)
+
+
+@pytest.mark.long
+@LONG
+@given(st.lists(operations, min_size=10, max_size=80))
+def test_the_same_at_length(outside: Outside, story: list[Any]) -> None:
+    told_twice(outside, story)

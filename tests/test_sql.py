@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import fencepost
+from commands import until
 from fencepost import (
     App,
     Conflict,
@@ -245,8 +246,7 @@ def test_a_job_acks_in_its_own_connection(app: App, path: Path) -> None:
     handle = work.enqueue(7)
     with app.worker(threads=2):
         assert handle.result(timeout=20) == "well"
-        while not seen:
-            app.store._file.core.wait(app.store._file.core.version(), 2**52)
+        until(lambda: seen)
     assert handle.status().attempt == 2
     assert (mine(path), seen) == (1, [7])
 
