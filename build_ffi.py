@@ -176,18 +176,18 @@ def region(text: str, mark: str) -> str:
         for edge in ("begin", "end")
     )
     if len(begin) != 1 or len(end) != 1 or begin[0] > end[0]:
-        raise SetupError(f"fencepost.h must have exactly one region '{mark} begin' to '{mark} end'")
+        raise SetupError(f"there must be exactly one region '{mark} begin' to '{mark} end'")
     return "\n".join(lines[begin[0] + 1 : end[0]]) + "\n"
 
 
-def glue(module: str, header: str) -> str:
-    """The C that cffi writes for `module`, from the text of fencepost.h."""
+def glue(module: str) -> str:
+    """The C that cffi writes for `module`, from its face: fencepost.h, and what tests have more."""
     from cffi import FFI  # here, because fetching needs setuptools alone
 
     ffi = FFI()
-    ffi.cdef(region(header, "cdef"))
-    if module.endswith("_test"):
-        ffi.cdef(region(header, "cdef test"))
+    faces = ["fencepost.h", "fencepost_test.h"] if module.endswith("_test") else ["fencepost.h"]
+    for name in faces:
+        ffi.cdef(region((CSRC / name).read_text(encoding="utf-8"), "cdef"))
     refusal = '#error "Fencepost needs SQLite 3.51.3 or newer"'
     floor = f"#if SQLITE_VERSION_NUMBER < {SQLITE_FLOOR}\n{refusal}\n#endif\n"
     ffi.set_source(module, f'#include <sqlite3.h>\n{floor}#include "fencepost.h"\n')
@@ -352,7 +352,7 @@ class build_ext(_build_ext):
 
     def glue_object(self, ext: Extension, compiler: list[str], flags: list[str], at: Path) -> Path:
         """The C that cffi wrote: not ours, so its warnings are not either."""
-        text = glue(ext.name, (CSRC / "fencepost.h").read_text(encoding="utf-8"))
+        text = glue(ext.name)
         source = at / f"{ext.name.rpartition('.')[2]}.c"
         write_atomically(source, text.encode())
         api = "-D_CFFI_NO_LIMITED_API" if FREE_THREADED else f"-DPy_LIMITED_API={LIMITED_API}"
