@@ -1,5 +1,8 @@
 /* The exported functions that look, wait and keep house: messages, listings, counts, retention, the
 ** version. Each checks what it was given, lines up, and makes one inner call. */
+#include <stdio.h>
+#include <string.h>
+
 #include "check.h"
 #include "fault.h"
 #include "gauge.h"
@@ -8,6 +11,7 @@
 #include "locks.h"
 #include "retain.h"
 #include "wake.h"
+#include "wal.h"
 
 /* What is asked, of which each request reads its part; the answer's rows. */
 typedef struct question {
@@ -153,10 +157,33 @@ static int check_all(txn *t, void *argument, fp_error *err) {
   return gauge_check(t, q->full, &q->rows, err);
 }
 
+int fp_wal(fp_store *store, int64_t *bytes, int64_t *kept_us, fp_error *err) {
+  int code = group_enter(store, NULL, err);
+  if (code != FP_OK) return code;
+  wal_look(store, bytes, kept_us);
+  group_leave(store);
+  return code;
+}
+
+/* Not of the file's tables, but of what goes on around them. */
+static void say_wal(fp_store *store, pack *p) {
+  char words[300];
+  int64_t bytes, kept_us;
+  wal_look(store, &bytes, &kept_us);
+  if (kept_us < 0) return;
+  (void)snprintf(words, sizeof words,
+                 "The write-ahead log has grown to %lld MB: for at least %lld s a connection has "
+                 "been reading from an old state of the file, and until it ends the log cannot be "
+                 "used again.", (long long)(bytes / 1000000), (long long)(kept_us / SECOND_US));
+  pack_part(p, (span){words, (int64_t)strlen(words)});
+  pack_row(p);
+}
+
 int fp_check(fp_store *store, int32_t full, fp_rows *rows, fp_error *err) {
   question q = {.full = full != 0, .rows = pack_of(1)};
   int code = group_enter(store, NULL, err);
   if (code != FP_OK) return code;
+  say_wal(store, &q.rows);
   return answer(store, NULL, code, check_all, &q, rows, err);
 }
 

@@ -6,7 +6,7 @@
 static int wait_for_lock(void *argument, int tries) {
   fp_store *store = argument;
   int64_t left_us = store->lock_until_us - sys_awake_us();
-  int64_t nap_us = tries < 5 ? INT64_C(200) << tries : LOCK_NAP_US;
+  int64_t nap_us = tries < 2 ? INT64_C(200) << tries : LOCK_NAP_US;
   if (left_us <= 0) return 0;
   if (!store->waits) store->waits = locks_take(&store->file, LOCKS_WAITING, true) == 0;
   store->in_a_row = 0;

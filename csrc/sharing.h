@@ -15,7 +15,7 @@
 enum {
   IN_A_ROW = 4,
   GIVE_WAY_US = 1000,  /* at the longest; also: who was away for so long was in nobody's way */
-  LOCK_NAP_US = 5000   /* the longest; those who do not ring are looked after by the shorter ones */
+  LOCK_NAP_US = 800    /* the longest; those who do not ring are looked after by the shorter ones */
 };
 
 /* Once, on an opened store. */

@@ -31,9 +31,15 @@ static int checkpoint(sqlite3 *handle, int mode, int *log, int *copied) {
   return rc;
 }
 
+static void wait_for_copy(wal_view *w) {
+  int64_t until_us = sys_awake_us() + WAL_WAIT_US;
+  while (atomic_load(&w->copying) && sys_awake_us() < until_us) sys_sleep(500);
+}
+
 bool wal_finish(fp_store *store) {
   wal_view *w = &store->wal;
   if (w->pages < CHECKPOINT_PAGES) return false;
+  if (w->pages > WAL_LONG_PAGES) wait_for_copy(w);
   if (atomic_exchange(&w->finish, false)) {
     int log, copied;
     sharing_ask(store, sys_awake_us() + CHECKPOINT_WAIT_US);
@@ -85,12 +91,26 @@ void wal_copy(fp_store *store) {
   atomic_store(&w->copying, false);
 }
 
-void wal_look(fp_store *store, wal_state *state) {
+static int64_t file_bytes(sqlite3 *handle) {
+  sqlite3_file *file = NULL;
+  sqlite3_int64 bytes = 0;
+  int rc = sqlite3_file_control(handle, "main", SQLITE_FCNTL_JOURNAL_POINTER, &file);
+  if (rc == SQLITE_OK && file != NULL && file->pMethods != NULL) {
+    (void)file->pMethods->xFileSize(file, &bytes);
+  }
+  return bytes;
+}
+
+void wal_look(fp_store *store, int64_t *bytes, int64_t *kept_us) {
   wal_view *w = &store->wal;
+  *bytes = 0;
   wal_copy(store);
+  if (!atomic_exchange(&w->copying, true)) { /* else it is being copied, and all is well */
+    if (store->copier.handle != NULL) *bytes = file_bytes(store->copier.handle);
+    atomic_store(&w->copying, false);
+  }
   sys_lock(&store->gate);
-  state->pages = w->log;
-  state->copied = w->copied;
-  state->pinned_us = w->pinned_us > 0 ? sys_awake_us() - w->pinned_us : -1;
+  bool told = w->pinned_us > 0 && w->log > WAL_LONG_PAGES;
+  *kept_us = told ? sys_awake_us() - w->pinned_us : -1;
   sys_unlock(&store->gate);
 }

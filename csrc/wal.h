@@ -5,7 +5,8 @@
 **   2. What they add in that time is copied by whoever has the turn then, after it has answered:
 **      few pages, and the log begins anew. Without this it would never be copied to its end, and
 **      grow.
-**   3. Somebody who reads from an old state of the file keeps the pages after it from being copied.
+**   3. Who writes faster than the disk can copy waits for it once the log is WAL_LONG_PAGES long.
+**   4. Somebody who reads from an old state of the file keeps the pages after it from being copied.
 **      The log grows then, and is told of; once that reader is gone, 1 and 2 shrink it again, down
 **      to journal_size_limit.
 **
@@ -19,7 +20,8 @@
 enum {
   CHECKPOINT_PAGES = SMALL(1000, 250),
   CHECKPOINT_WAIT_US = 20000, /* for readers and other writers, of who has the turn */
-  WAL_LONG_PAGES = 4000       /* a longer log is told of, if a reader keeps it from being copied */
+  WAL_LONG_PAGES = 4 * CHECKPOINT_PAGES, /* if a reader keeps it so long, that is told of */
+  WAL_WAIT_US = 500000        /* for a copy that is under way */
 };
 
 /* Once, on the writing connection of an opened store. */
@@ -30,11 +32,8 @@ void wal_close(fp_store *store);
 bool wal_finish(fp_store *store);
 void wal_copy(fp_store *store);
 
-/* How long the log is, how much of it is copied, and for how long (at least) somebody has read from
-** before the rest: -1, nobody does. Copies what it can. */
-typedef struct wal_state {
-  int64_t pages, copied, pinned_us;
-} wal_state;
-void wal_look(fp_store *store, wal_state *state);
+/* Copies what it can. *kept_us: for how long, at least, a reader has kept a log so long that it
+** should be told of; -1: none does. *bytes: as large is the file. */
+void wal_look(fp_store *store, int64_t *bytes, int64_t *kept_us);
 
 #endif

@@ -250,6 +250,12 @@ class Core:
         self._call(lib.fp_beside, classic, strangers)
         return bool(classic[0]), strangers[0]
 
+    def wal(self) -> tuple[int, int]:
+        """Bytes of the write-ahead log; microseconds for which a reader has kept it long, or -1."""
+        size, kept = ffi.new("int64_t *"), ffi.new("int64_t *")
+        self._call(lib.fp_wal, size, kept)
+        return size[0], kept[0]
+
     # ---- waiting
 
     def version(self) -> int:

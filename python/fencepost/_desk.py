@@ -17,6 +17,7 @@ from fencepost.claims import Claim, claims_of
 from fencepost.errors import Busy, InvalidArgument
 from fencepost.policies import Declaration
 from fencepost.queues import Queue
+from fencepost.spans import SECOND
 
 __all__ = ["Desk"]
 
@@ -42,6 +43,7 @@ class Desk:
         self._queues = queues
         self._waiting: list[tuple[str, Verdict]] = []
         self._notes: dict[int, bytes] = {}
+        self._warned = False  # of somebody who keeps the log long
 
     def __bool__(self) -> bool:
         """Whether anything waits to be settled."""
@@ -140,7 +142,21 @@ class Desk:
 
     def retain(self) -> bool:
         """One slice of what the queues' retention lets go; whether there is more."""
+        self._watch_the_log()
         return self._core.retain(RETAIN_ROWS)[1]
+
+    def _watch_the_log(self) -> None:
+        """Who reads for long keeps the write-ahead log from being used again: say so once."""
+        size, kept_us = self._core.wal()
+        if kept_us >= 0 and not self._warned:
+            log.warning(
+                "the write-ahead log of %s has grown to %d MB: a connection has been reading from"
+                " an old state of the file for at least %d s",
+                self._file.path,
+                size // 1_000_000,
+                kept_us // SECOND,
+            )
+        self._warned = kept_us >= 0
 
 
 def _settle(verdicts: list[Verdict]) -> array[int] | list[Verdict]:

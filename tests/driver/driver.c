@@ -19,10 +19,10 @@
 #include "shim.h"
 
 enum {
-  PRODUCERS = 2,
+  PRODUCERS = 8,
   CONSUMERS = 3,
-  MESSAGES = 400, /* by each producer */
-  BATCH = 10,
+  MESSAGES = 200, /* by each producer */
+  BATCH = 2,
   TAKEN_MAX = 16,
   RECORD = 16 /* int64 values of a claim */
 };
