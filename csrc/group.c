@@ -137,24 +137,17 @@ static bool run_together(fp_store *store, txn *t, group *g) {
   return whole && !fault_spoils();
 }
 
-/* The group's transaction is rolled back, so each has one of its own. Where the file's lock does
-** not come within a slice, that one and all behind it are to call again. */
+/* The group's transaction is rolled back, so each has one of its own. They wait for the file no
+** longer than a slice together: who has not got it by then is to call again. */
 static void run_each_alone(fp_store *store, const group *g) {
   int64_t until_us = sys_awake_us() + WAIT_SLICE_MS * INT64_C(1000);
-  const waiter *stuck = NULL;
 #ifdef FENCEPOST_TEST
   store->group_counts[2]++;
 #endif
   for (waiter *w = g->first; w != NULL; w = w->next) {
     txn t = {0};
     err_clear(w->err);
-    if (stuck != NULL) {
-      *w->err = *stuck->err;
-      w->code = stuck->code;
-      continue;
-    }
     w->code = begin(store, &t, until_us, w->err);
-    if (w->code == FP_AGAIN) stuck = w;
     if (w->code != FP_OK) continue;
     w->code = w->run(&t, w->argument, w->err);
     if (w->code == FP_OK) {
@@ -303,7 +296,6 @@ int group_end(fp_tx *tx, bool commit, fp_error *err) {
   bool gone = tx->dead || sqlite3_get_autocommit(store->writer.handle);
   if (commit && !gone) {
     code = txn_commit(&tx->txn, err);
-    if (code == FP_OK) wake_ring(store, tx->txn.rings | WAKE_LOCK);
     if (code == FP_OK) wake_ring(store, tx->txn.rings | WAKE_LOCK);
     if (code == FP_AGAIN) code = err->code = FP_BUSY;
   } else {

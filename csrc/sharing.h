@@ -13,9 +13,11 @@
 #include "store.h"
 
 enum {
-  IN_A_ROW = 4,
-  GIVE_WAY_US = 1000,  /* at the longest; also: who was away for so long was in nobody's way */
-  LOCK_NAP_US = 800    /* the longest; those who do not ring are looked after by the shorter ones */
+  IN_A_ROW = 2,
+  GIVE_WAY_TO = 8,     /* commits of others */
+  GIVE_WAY_US = 1000,  /* for one; also: who was away for so long was in nobody's way */
+  GIVE_WAY_SELDOM = 6, /* doublings of IN_A_ROW, where nobody takes the lock that is left to him */
+  LOCK_NAP_US = 2000  /* the longest; shorter ones come first, since not everybody rings */
 };
 
 /* Once, on an opened store. */

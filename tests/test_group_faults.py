@@ -18,11 +18,12 @@ import pytest
 from fencepost._calls import Core
 from fencepost.errors import StorageError
 from harness_cases import CASES, Case
-from harness_core import ack, define, lib, put, stats, take
+from harness_core import ack, define, keyed, lib, put, stats, take
 from harness_core import core as opening
 from harness_ladder import FOR_EVER, Arm, Ladder, disarm, findings, memory, memory_live, steps
 from harness_line import counts, since, together
 from harness_outside import Outside
+from harness_processes import finish, start
 
 pytestmark = pytest.mark.hostile
 
@@ -77,6 +78,18 @@ def test_counts_that_cannot_be_written_are_the_guilty_ones_own(
     assert [type(answer) for answer in answers] == [list, StorageError, list]
     assert stats(core, queue).pending == 2
     outside.change(path, f"INSERT INTO fencepost_tally (queue) VALUES ({other})")
+
+
+def test_what_it_said_in_vain_is_not_said_again(
+    core: Core, queue: int, path: Path, outside: Outside
+) -> None:
+    """A conflict with one that has failed in the end is none."""
+    outside.change(path, f"DELETE FROM fencepost_tally WHERE queue = {queue}")
+    answers = together(
+        core, *(partial(keyed, core, queue, b"k", body) for body in (b"first", b"second"))
+    )
+    assert ["no row for queue" in str(answer) for answer in answers] == [True, True]
+    outside.change(path, f"INSERT INTO fencepost_tally (queue) VALUES ({queue})")
 
 
 def test_claims_of_a_spoilt_transaction_are_claims_all_the_same(
@@ -134,6 +147,8 @@ def test_a_fault_anywhere_in_a_group(
             hits = lib.fp_fault_hits()
             disarm()
             acked = isinstance(answers.pop(1), list)
+            ids = [answer[0] for answer in answers if isinstance(answer, list)]
+            assert ids == list(range(held.token + 1, held.token + 1 + len(ids)))  # none is lost
             told = [b"%d" % n for n, answer in enumerate(answers) if isinstance(answer, list)]
             assert stats(core, queue).done == acked
             assert bodies(core, queue) == told
@@ -158,6 +173,33 @@ def test_a_commit_that_fails_fails_for_all(core: Core, queue: int) -> None:
     assert [str(answer) for answer in answers] == ["disk I/O error [COMMIT, sqlite 10]"] * 3
     assert since(core, begun)[:3] == (0, 0, 0)
     assert stats(core, queue).pending == 3
+
+
+DISKS = """
+from harness_line import counts, since, together
+lib.fp_crash_install()
+with opened(path) as core:
+    queue = define(core, "q")
+    put(core, queue)
+    for arm in (
+        lambda: lib.fp_fault_write(0, 1, 1),
+        lambda: lib.fp_fault_write(0, 1, 0),
+        lambda: lib.fp_fault_sync(0, 1),
+    ):
+        before = counts(core)
+        answers = together(core, *[lambda: put(core, queue)] * 3, meanwhile=arm)
+        said = [str(one) if isinstance(one, Exception) else "ok" for one in answers]
+        say([said, since(core, before)[:3], stats(core, queue).pending])
+"""
+
+
+@pytest.mark.usefixtures("no_process_left")
+def test_a_commit_that_found_no_room_is_made_again(path: Path) -> None:
+    """For each alone, since it has certainly not happened; a broken disk says nothing so sure."""
+    full, broken, unsynced = finish(start(DISKS, path))
+    assert full == [["ok"] * 3, [3, 3, 1], 4]
+    assert broken == [["disk I/O error [COMMIT, sqlite 778]"] * 3, [0, 0, 0], 4]
+    assert unsynced == [["disk I/O error [COMMIT, sqlite 1034]"] * 3, [0, 0, 0], 4]
 
 
 def test_a_disk_that_fails_for_good_fails_everybody(core: Core, queue: int) -> None:

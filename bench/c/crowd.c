@@ -2,8 +2,10 @@
 **
 ** `group` is one handle that all share. The other two are what one writes by hand on SQLite, with a
 ** table and an index: one connection behind a mutex, or one for each thread and a time-out of a
-** minute. Answers the nanoseconds it took, and of the latencies the median, the 99th percentile and
-** the worst. Of several processes each runs this on the same file, from the line on the input on.
+** minute. Answers the nanoseconds it took; of the latencies the median, the 99th percentile and
+** the worst; and how many messages of others came between two of one thread's, at the 99th
+** percentile and at the worst: that is fairness, whatever the disk does. Of several processes each
+** runs this on the same file, from the line on the input on.
 */
 #include <pthread.h>
 #include <sqlite3.h>
@@ -22,6 +24,7 @@ typedef struct crowd {
   sqlite3 *shared;     /* mutex */
   pthread_mutex_t mutex;
   int64_t *latencies;  /* of all threads */
+  int64_t *between;    /* numbers that others got, before this one */
   pthread_barrier_t ready;
 } crowd;
 
@@ -63,16 +66,18 @@ static sqlite3_stmt *insert_of(sqlite3 *handle) {
   return insert;
 }
 
-static void by_hand(sqlite3 *handle, sqlite3_stmt *insert, const char *body) {
+static int64_t by_hand(sqlite3 *handle, sqlite3_stmt *insert, const char *body) {
   run(handle, "BEGIN IMMEDIATE");
   (void)sqlite3_bind_int64(insert, 1, now_ns() / 1000);
   (void)sqlite3_bind_blob(insert, 2, body, BODY_BYTES, SQLITE_STATIC);
   expect(sqlite3_step(insert) == SQLITE_DONE, "the row is put");
   (void)sqlite3_reset(insert);
+  int64_t id = sqlite3_last_insert_rowid(handle);
   run(handle, "COMMIT");
+  return id;
 }
 
-static void by_group(crowd *c, const char *body) {
+static int64_t by_group(crowd *c, const char *body) {
   uint32_t bytes = BODY_BYTES;
   int64_t id;
   unsigned char created;
@@ -81,7 +86,7 @@ static void by_group(crowd *c, const char *body) {
                 .max_attempts = -1};
   int code;
   do code = fp_enqueue(c->stage.store, NULL, &put, &id, &created, &err); while (code == FP_AGAIN);
-  if (code == FP_OK) return;
+  if (code == FP_OK) return id;
   fprintf(stderr, "enqueue: %s\n", err.message);
   exit(1);
 }
@@ -96,13 +101,14 @@ static void *work(void *argument) {
   sqlite3_stmt *insert = own || mutex ? insert_of(handle) : NULL;
   (void)pthread_barrier_wait(&c->ready);
   (void)pthread_barrier_wait(&c->ready);
-  for (int i = 0; i < c->each; i++) {
-    int64_t begun = now_ns();
+  for (int64_t i = 0, last = 0; i < c->each; i++) {
+    int64_t begun = now_ns(), at = m->number * (int64_t)c->each + i;
     if (mutex) (void)pthread_mutex_lock(&c->mutex);
-    if (insert != NULL) by_hand(handle, insert, body);
-    if (insert == NULL) by_group(c, body);
+    int64_t id = insert != NULL ? by_hand(handle, insert, body) : by_group(c, body);
     if (mutex) (void)pthread_mutex_unlock(&c->mutex);
-    c->latencies[m->number * c->each + i] = now_ns() - begun;
+    c->latencies[at] = now_ns() - begun;
+    c->between[at] = last > 0 ? id - last - 1 : 0;
+    last = id;
   }
   (void)sqlite3_finalize(insert);
   if (own) (void)sqlite3_close(handle);
@@ -123,9 +129,11 @@ int main(int count, char **texts) {
   (void)pthread_mutex_init(&c.mutex, NULL);
   (void)pthread_barrier_init(&c.ready, NULL, (unsigned)threads + 1);
   c.latencies = calloc((size_t)all, sizeof *c.latencies);
+  c.between = calloc((size_t)all, sizeof *c.between);
   pthread_t *ids = calloc((size_t)threads, sizeof *ids);
   member *members = calloc((size_t)threads, sizeof *members);
-  expect(c.latencies != NULL && ids != NULL && members != NULL, "there is memory");
+  expect(c.latencies != NULL && c.between != NULL, "there is memory");
+  expect(ids != NULL && members != NULL, "there is memory");
   bool group = strcmp(c.variant, "group") == 0;
   if (group) stage_open(&c.stage, c.path, c.normal, "bulk", 1, 1);
   if (strcmp(c.variant, "mutex") == 0) c.shared = connect(&c);
@@ -141,9 +149,12 @@ int main(int count, char **texts) {
   (void)pthread_barrier_wait(&c.ready);
   for (int i = 0; i < threads; i++) (void)pthread_join(ids[i], NULL);
   int64_t took = now_ns() - begun;
+  int64_t high = (int64_t)all * 99 / 100;
   qsort(c.latencies, (size_t)all, sizeof *c.latencies, by_size);
-  printf("%lld %lld %lld %lld\n", (long long)took, (long long)c.latencies[all / 2],
-         (long long)c.latencies[(int64_t)all * 99 / 100], (long long)c.latencies[all - 1]);
+  qsort(c.between, (size_t)all, sizeof *c.between, by_size);
+  printf("%lld %lld %lld %lld %lld %lld\n", (long long)took, (long long)c.latencies[all / 2],
+         (long long)c.latencies[high], (long long)c.latencies[all - 1],
+         (long long)c.between[high], (long long)c.between[all - 1]);
   if (group) stage_close(&c.stage);
   (void)sqlite3_close(c.shared);
   return 0;
