@@ -9,12 +9,16 @@
 #include "guest.h"
 #include "lane.h"
 #include "locks.h"
+#include "orphans.h"
 #include "policy.h"
 
 const char *fp_sqlite_version(void) { return sqlite3_libversion(); }
 int32_t fp_schema_version(void) { return SCHEMA_VERSION; }
 
 static void discard(fp_store *store) {
+  orphans_leave(store);
+  registry_drop(&store->writer);
+  roster_free(&store->roster);
   bell_free(&store->bell);
   group_close(store);
   places_free(&store->places);
@@ -62,6 +66,7 @@ int fp_open(const fp_options *options, fp_store **out, fp_error *err) {
   if (code == FP_OK) code = db_migrate(&store->writer, &store->clock, err);
   if (code == FP_OK) code = db_open(&store->reader, &store->options, true, err);
   if (code == FP_OK) code = guest_install(store, err);
+  if (code == FP_OK) registry_open(&store->writer, &store->options);
   if (code == FP_OK) code = hang_bell(store, err);
   if (code != FP_OK) {
     discard(store);
@@ -70,6 +75,17 @@ int fp_open(const fp_options *options, fp_store **out, fp_error *err) {
   group_install(store);
   *out = store;
   return FP_OK;
+}
+
+/* An orderly end is no death; where the row cannot go just now, it goes as a dead worker's. */
+static void leave_registry(fp_store *store) {
+  fp_error unused;
+  err_clear(&unused);
+  if (store->writer.worker != 0) {
+    (void)group_run(store, NULL, "closing the store", ROW_BYTES, registry_strike, NULL, &unused);
+  }
+  orphans_leave(store);
+  registry_drop(&store->writer);
 }
 
 int fp_close(fp_store *store, fp_error *err) {
@@ -104,6 +120,7 @@ int fp_close(fp_store *store, fp_error *err) {
   if (mine) store->users++; /* who closes it, too, waits until it is closed */
   sys_unlock(&store->gate);
   if (mine) {
+    leave_registry(store);
     bell_close(&store->bell);
     group_close(store);
     sys_lock(&store->gate);

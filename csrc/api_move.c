@@ -6,6 +6,7 @@
 #include "claim.h"
 #include "enqueue.h"
 #include "group.h"
+#include "orphans.h"
 #include "revive.h"
 #include "wake.h"
 
@@ -142,15 +143,18 @@ static int wait_for_due(fp_store *store, const fp_take *take, bool *due, fp_erro
   int64_t span_us = WAIT_SLICE_MS * INT64_C(1000), waited_us = 0, start_us = sys_awake_us();
   if (take->slice_us > 0 && take->slice_us < span_us) span_us = take->slice_us;
   for (;;) {
-    int64_t version = wake_version(store); /* before the look: no wake-up is lost */
+    int64_t version = wake_version(store); /* before the looks: no wake-up is lost */
+    orphans_look(store);
     int code = group_look(store, NULL, claim_look, &look, err);
     if (code != FP_OK) return code;
     *due = look.next_us <= look.now_us;
     if (*due && waited_us > 0) wake_found(store);
     int64_t until_us = look.next_us < take->until_us ? look.next_us : take->until_us;
     if (*due || look.now_us >= take->until_us || w.back || waited_us >= span_us) return FP_OK;
+    int64_t again_us = orphans_pause_us(store);
     w.span_us = until_us - look.now_us;
     if (w.span_us > span_us - waited_us) w.span_us = span_us - waited_us;
+    if (w.span_us > again_us) w.span_us = again_us;
     code = wake_wait(store, version, &w, err);
     if (code != FP_OK) return code;
     waited_us = sys_awake_us() - start_us;
@@ -168,6 +172,7 @@ int fp_step(fp_store *store, const fp_settle *settle, int32_t *answers, const fp
   int64_t bytes = 0;
   code = check_take(take, err);
   if (code == FP_OK && settle != NULL) code = check_settle(settle, &bytes, err);
+  if (code == FP_OK && take->limit > 0) orphans_look(store);
   if (code == FP_OK && settle == NULL && take->until_us > 0) {
     code = wait_for_due(store, take, &go, err);
   }

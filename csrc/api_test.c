@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "group.h"
+#include "orphans.h"
 #include "pack.h"
 
 typedef struct explaining {
@@ -84,6 +85,24 @@ void fp_bell(fp_store *store, int64_t counts[8]) {
   counts[BELL_ENDS + 2] = b->alarms;
   counts[BELL_ENDS + 3] = asleep;
   sys_unlock(&b->gate);
+}
+
+void fp_die(fp_store *store) { registry_drop(&store->writer); }
+
+void fp_look_no_more(fp_store *store) {
+  sys_lock(&store->gate);
+  store->roster.next_us = INT64_MAX;
+  sys_unlock(&store->gate);
+}
+
+int fp_look_after(fp_store *store, int32_t *more, fp_error *err) {
+  bool left = false;
+  int code = group_enter(store, NULL, err);
+  if (code != FP_OK) return code;
+  code = orphans_look_now(store, &left, err);
+  *more = left ? 1 : 0;
+  group_leave(store);
+  return code;
 }
 
 int32_t fp_waiting(fp_store *store) {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "fault.h"
+#include "registry.h"
 
 /* One queue of a claim under way. */
 typedef struct taking {
@@ -11,6 +12,7 @@ typedef struct taking {
   pack *rows;
   const policy *p;
   int64_t lease_us, lease_end, bytes_left;
+  int64_t worker;  /* who claims, once something was found */
   bool grace;      /* lapsed leases are not taken over */
   bool stop;       /* nothing further in this claim */
   place *picked;   /* the rows of one select, in order */
@@ -171,8 +173,11 @@ static int put_fit(const taking *k, fp_error *err) {
 /* The rows of one select go to the end of their lease. */
 static int lease_picked(taking *k, fp_error *err) {
   txn *t = k->t;
+  int code = FP_OK;
   int64_t taken = 0, fresh = 0;
   for (int i = 0; i < k->picked_count; i++) taken += k->unfit[i] ? 0 : 1;
+  if (taken > 0 && k->worker == 0) code = registry_enrol(t, &k->worker, err);
+  if (code != FP_OK) return code;
   int64_t token = txn_draw(t, taken), row = k->rows->count - taken;
   for (int i = 0; i < k->picked_count; i++) {
     place *at = &k->picked[i];
@@ -183,10 +188,11 @@ static int lease_picked(taking *k, fp_error *err) {
     at->token = token++;
     at->attempts++;
     at->stage = 1;
+    at->worker = k->worker;
     at->addressed = k->p->field[ADDRESSED] != 0;
     k->rows->records[row++ * CLAIM_WIDTH + 1] = at->token;
   }
-  int code = put_fit(k, err);
+  code = put_fit(k, err);
   for (int i = 0; code == FP_OK && i < k->picked_count; i++) {
     if (k->unfit[i]) continue;
     if (places_full(t->places)) code = line_forget_lost(t, err);

@@ -3,6 +3,7 @@
 #define FENCEPOST_DB_H
 
 #include "err.h"
+#include "locks.h"
 #include "stmt.h"
 #include "storetime.h"
 
@@ -34,6 +35,10 @@ typedef struct db {
   int64_t commit_us;    /* how old a look may be that a commit is acknowledged by */
   int64_t beside_us;    /* and its -wal and its -shm; 0: not yet */
   db_mark wal, shm;
+  /* Of a writer: which file it is, and who its handle is to others (registry.h). */
+  locks_file file;
+  bool registers;   /* its locks can say that it lives */
+  int64_t worker;   /* its number; 0: it has claimed nothing yet */
   /* What was read off the file, and holds while nobody else has committed: */
   bool fresh;
   unsigned version; /* SQLITE_FCNTL_DATA_VERSION when it was read */

@@ -38,6 +38,10 @@ int64_t fp_places(fp_store *store);                     /* claims this handle ke
 /* What the bell did: sleeps that ended because the version moved, by their time, by a nudge, by a
 ** signal; those that moved, and nobody rang; looks and alarms of the listener; who sleeps now. */
 void fp_bell(fp_store *store, int64_t counts[8]);
+void fp_die(fp_store *store);       /* to others it is dead; what it does next, a new worker does */
+/* Looks after the other workers now; one slice. *more: there may be a further one. */
+int fp_look_after(fp_store *store, int32_t *more, fp_error *err);
+void fp_look_no_more(fp_store *store);                  /* but when fp_look_after is called */
 int32_t fp_waiting(fp_store *store);                    /* calls that stand in line for the turn */
 /* commits, requests in them, transactions that were made again, requests of the largest one */
 void fp_group_counts(fp_store *store, int64_t counts[4]);

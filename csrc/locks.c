@@ -129,6 +129,14 @@ void locks_drop(const locks_file *at, int64_t offset) {
   mem_free(b);
 }
 
+bool locks_held(const locks_file *at, int64_t offset) {
+  locks_enter();
+  const file *of = file_of(at);
+  bool held = of != NULL && byte_of(of, offset) != NULL;
+  locks_leave();
+  return held;
+}
+
 int locks_probe(const locks_file *at, int64_t offset) {
   struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = offset, .l_len = 1};
   if (mode != LOCKS_OFD) return -1;

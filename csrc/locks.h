@@ -49,6 +49,8 @@ int locks_identify(const char *path, locks_file *file); /* 0, or errno; ENOENT: 
 ** database stays open. 0; EAGAIN: held elsewhere; ENOTSUP: CLASSIC; another errno. */
 int locks_take(const locks_file *file, int64_t offset, bool shared);
 void locks_drop(const locks_file *file, int64_t offset);
+/* Does this process hold it, through whichever handle? */
+bool locks_held(const locks_file *file, int64_t offset);
 /* 1: somebody else holds it; 0: nobody else does; -1: that cannot be told. */
 int locks_probe(const locks_file *file, int64_t offset);
 

@@ -58,8 +58,9 @@
 /* The line. turn = queue << 8 | (127 - priority); turn < 0: waiting in the lane of number -turn.
 ** stage 0 pending, 1 leased, 2 leased and the send began; addressed 1: not at its first place,
 ** so the index finds it; again: re-armed while leased, the moment it is due again (0: not);
-** placed_at: the place before the lease, which release gives back; worker: who holds it, without
-** an index, because what a worker holds stands between now and now + meta.longest_lease. */
+** placed_at: the place before the lease, which release gives back; worker: who holds it (0: not
+** known; negative: who held it, and is dead), without an index, because what a worker holds stands
+** between now and now + meta.longest_lease. */
 #define SCHEMA_DUE                                                                              \
   "CREATE TABLE fencepost_due (turn INTEGER NOT NULL, due_at INTEGER NOT NULL,"                 \
   " id INTEGER NOT NULL, token INTEGER NOT NULL, attempts INTEGER NOT NULL,"                    \
@@ -95,11 +96,13 @@
   " number INTEGER NOT NULL, out INTEGER NOT NULL, held INTEGER NOT NULL,"                      \
   " parked_by INTEGER NOT NULL, PRIMARY KEY (queue, name)) WITHOUT ROWID"
 
-/* The tables of later floors, so that those floors migrate nothing. */
+/* Tables of later floors, so that those floors migrate nothing. */
 #define SCHEMA_SCHEDULE                                                                         \
   "CREATE TABLE fencepost_schedule (name TEXT PRIMARY KEY, kind INTEGER NOT NULL,"              \
   " expression TEXT NOT NULL, zone TEXT NOT NULL, missed INTEGER NOT NULL,"                     \
   " last_fired INTEGER NOT NULL, running INTEGER NOT NULL)"
+/* Who holds claims, alive as long as somebody holds the lock on its byte (registry.h); what else it
+** says, from when it was registered, is for people. `name`: of the machine. */
 #define SCHEMA_WORKER                                                                           \
   "CREATE TABLE fencepost_worker (id INTEGER PRIMARY KEY, pid INTEGER NOT NULL,"                \
   " started INTEGER NOT NULL, boot_id TEXT NOT NULL, name TEXT NOT NULL,"                       \

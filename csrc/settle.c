@@ -197,6 +197,7 @@ static int renew(txn *t, place *at, int64_t lease_us, fp_error *err) {
   if (code != FP_OK) return code;
   int64_t lease = lease_us > 0 ? lease_us : p->field[LEASE];
   at->due_at = t->now_us + lease;
+  at->worker = txn_worker(t); /* whoever renews it holds it, also where another handle claimed it */
   txn_lease(t, at->queue, lease);
   code = line_put(t, at, err);
   if (code == FP_OK && !places_put(t->places, at)) code = err_memory(err);

@@ -8,19 +8,18 @@ static int wait_for_lock(void *argument, int tries) {
   int64_t left_us = store->lock_until_us - sys_awake_us();
   int64_t nap_us = tries < 4 ? INT64_C(200) << tries : LOCK_NAP_US;
   if (left_us <= 0) return 0;
-  if (!store->waits) store->waits = locks_take(&store->file, LOCKS_WAITING, true) == 0;
+  if (!store->waits) store->waits = locks_take(&store->writer.file, LOCKS_WAITING, true) == 0;
   store->in_a_row = 0;
   wake_nap(store, nap_us < left_us ? nap_us : left_us);
   return 1;
 }
 
 void sharing_install(fp_store *store) {
-  (void)locks_identify(store->options.path, &store->file);
   (void)sqlite3_busy_handler(store->writer.handle, wait_for_lock, store);
 }
 
 static bool somebody_waits(const fp_store *store) {
-  return locks_probe(&store->file, LOCKS_WAITING) == 1;
+  return locks_probe(&store->writer.file, LOCKS_WAITING) == 1;
 }
 
 /* Those who wait are asleep, and take a moment to come; one after the other they go first. One that
@@ -46,7 +45,7 @@ void sharing_ask(fp_store *store, int64_t until_us) {
 
 void sharing_asked(fp_store *store, bool got) {
   store->lock_until_us = 0;
-  if (store->waits) locks_drop(&store->file, LOCKS_WAITING);
+  if (store->waits) locks_drop(&store->writer.file, LOCKS_WAITING);
   store->waits = false;
   if (!got) return;
   store->in_a_row++;

@@ -77,10 +77,18 @@
   X(DUE_SELECT,                                                                                 \
     SQL_DUE_ROWS " WHERE d.turn = :turn AND d.due_at <= :now"                                   \
     " ORDER BY d.due_at, d.id LIMIT :limit")                                                    \
-  /* Within a grace, when lapsed leases are not taken over. */                                  \
+  /* Within a grace, when lapsed leases are not taken over, but for those of the dead. */       \
   X(DUE_SELECT_GRACE,                                                                           \
-    SQL_DUE_ROWS " WHERE d.turn = :turn AND d.due_at <= :now AND d.stage = 0"                   \
+    SQL_DUE_ROWS " WHERE d.turn = :turn AND d.due_at <= :now AND (d.stage = 0 OR d.worker < 0)" \
     " ORDER BY d.due_at, d.id LIMIT :limit")                                                    \
+  /* What stands behind a place, and of that what one worker holds (orphans.c). */              \
+  X(DUE_HELD,                                                                                   \
+    "SELECT due_at, id, worker, token, attempts, stage, addressed, generation, again,"          \
+    " placed_at FROM fencepost_due WHERE turn = :turn AND (due_at, id) > (:due_at, :id)"        \
+    " AND due_at <= :end ORDER BY due_at, id")                                                  \
+  X(DUE_DROP_HELD,                                                                              \
+    "DELETE FROM fencepost_due WHERE turn = :turn AND (due_at, id) > (:due_at, :id)"            \
+    " AND (due_at, id) <= (:last_due_at, :last_id) AND worker = :worker")                       \
   X(LANE_GET,                                                                                   \
     "SELECT number, out, held, parked_by FROM fencepost_lane"                                   \
     " WHERE queue = :queue AND name = :name")                                                   \

@@ -49,6 +49,12 @@
     " on_unknown = :on_unknown, max_size = :max_size, concurrency = :concurrency,"              \
     " rate = :rate, held_until = :held_until, paused = :paused, profile = :profile"             \
     " WHERE id = :id")                                                                          \
+  X(WORKER_PUT,                                                                                 \
+    "INSERT INTO fencepost_worker (id, pid, started, boot_id, name, seen_at)"                   \
+    " VALUES (:id, :pid, :started, :boot_id, :name, :seen_at)")                                 \
+  X(WORKER_GET, "SELECT id FROM fencepost_worker WHERE id = :id")                               \
+  X(WORKER_DROP, "DELETE FROM fencepost_worker WHERE id = :id")                                 \
+  X(WORKERS, "SELECT id FROM fencepost_worker WHERE id > :id ORDER BY id")                      \
   X(KIND_ID, "SELECT id FROM fencepost_kind WHERE name = :name")                                \
   X(KIND_PUT, "INSERT INTO fencepost_kind (name) VALUES (:name)")
 

@@ -3,6 +3,7 @@
 #define FENCEPOST_STORE_H
 
 #include "locks.h"
+#include "registry.h"
 #include "retain.h"
 #include "sys.h"
 #include "txn.h"
@@ -32,7 +33,6 @@ typedef struct wal_view {
 
 struct fp_store {
   fp_options options;  /* options.path is ours */
-  locks_file file;     /* which it is */
   int64_t generation;  /* of the process that opened it: a forked child must not touch it */
 
   sys_cond gate;       /* guards what follows, to the ruler */
@@ -48,6 +48,7 @@ struct fp_store {
   bool reading;        /* somebody has the reader */
   fp_tx *open;         /* the caller's transaction, while one is open */
   retention retention; /* how far its rounds have come */
+  roster roster;       /* see there what is whose */
   /* -------------------------------------------------- */
 
   db writer;           /* of whoever has the turn, with all that follows */

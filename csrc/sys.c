@@ -185,4 +185,12 @@ void sys_boot_id(char text[64]) {
   }
 }
 
+int64_t sys_pid(void) { return (int64_t)getpid(); }
+
+void sys_host(char text[64]) {
+  text[0] = 0;
+  (void)gethostname(text, 63);
+  text[63] = 0;
+}
+
 void sys_random(void *into, int bytes) { sqlite3_randomness(bytes, into); }

@@ -48,6 +48,9 @@ int64_t sys_wall_us(void);  /* microseconds since 1970 UTC; steps when somebody 
 int64_t sys_boot_us(void);  /* since boot, the time asleep included; never steps */
 int64_t sys_awake_us(void); /* since boot, the time asleep left out; never steps */
 
+int64_t sys_pid(void);
+void sys_host(char text[64]); /* the machine's name, cut to that */
+
 /* A text that changes at each boot; NUL-terminated, at most 63 bytes. */
 void sys_boot_id(char text[64]);
 

@@ -70,6 +70,8 @@ int64_t txn_draw(txn *t, int64_t n) {
   return first;
 }
 
+int64_t txn_worker(const txn *t) { return t->worker != 0 ? t->worker : t->d->worker; }
+
 void txn_count(txn *t, int64_t queue, int state, int64_t by) {
   assert(state >= 0 && state < N_STATES);
   if (by == 0) return;
@@ -223,12 +225,16 @@ int txn_commit(txn *t, fp_error *err) {
     return code;
   }
   db_committed(t->d);
+  if (t->worker != 0) t->d->worker = t->worker;
   if (t->places != NULL) places_keep(t->places);
   release(t);
   return FP_OK;
 }
 
 void txn_rollback(txn *t) {
+  /* Before the number can be drawn again. */
+  if (t->worker != 0) locks_drop(&t->d->file, LOCKS_WORKER + t->worker);
+  t->worker = 0;
   /* Straight to SQLite: the way back is no place for a fault of the test's own making, and where
   ** SQLite has rolled back by itself there is nothing left to do. */
   if (!sqlite3_get_autocommit(t->d->handle)) {

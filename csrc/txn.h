@@ -27,6 +27,7 @@ typedef struct txn {
   int64_t began;    /* the connection's count of writes then */
   bool drew;        /* the counter moved */
   bool meta_moved;  /* meta must be written */
+  int64_t worker;   /* its handle was registered in it; 0: it was before, or is not */
   bool failed;      /* an allocation failed on the way: txn_accept and txn_flush tell */
   bool asked;       /* COMMIT was tried: what became of it is for the file to say */
   int8_t troubled;  /* is there any row in `trouble`? -1: not looked yet */
@@ -57,6 +58,8 @@ int txn_look(txn *t, db *d, store_clock *clock, fp_error *err);
 void txn_looked(txn *t); /* its end */
 /* The next `n` numbers of the file's counter; answers the first. */
 int64_t txn_draw(txn *t, int64_t n);
+/* The number of the handle in the registry; 0: it has none. */
+int64_t txn_worker(const txn *t);
 /* More of them pending rings for who waits for one. */
 void txn_count(txn *t, int64_t queue, int state, int64_t by);
 /* Something else happened in that queue that somebody may wait for: a message left it, comes due

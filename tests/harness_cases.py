@@ -15,7 +15,7 @@ import harness_scenes as scene
 from fencepost._calls import Core
 from fencepost._guest import Guest
 from fencepost._pack import Take
-from harness_core import Verdict, ack, define, lib, put, settle, take
+from harness_core import Verdict, ack, define, lib, look_after, put, settle, take
 from harness_core import tx as transaction
 from harness_scenes import LEASE, MONTH_LATER, fail, say
 
@@ -121,6 +121,16 @@ def claim_what_lapsed(core: Core, queue: Context) -> None:
 @case(scene.used_up)
 def claim_that_buries(core: Core, queue: Context) -> None:
     assert [claim.body for claim in take(core, queue, 5)] == [b"healthy"]
+
+
+@case(scene.orphaned)
+def take_over_a_slice(core: Core, queue: Context) -> None:
+    assert look_after(core)
+
+
+@case(scene.one_orphaned)
+def take_over_the_last(core: Core, queue: Context) -> None:
+    assert look_after(core)  # and the worker's row goes with it
 
 
 @case(scene.one_held)

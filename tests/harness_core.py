@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fencepost import _pack
-from fencepost._calls import Core, OpenTx
+from fencepost._calls import Core, OpenTx, checked
 from fencepost._lib import ffi, lib
 from fencepost._pack import Packed, Put, Take, Verdict
 
 __all__ = ["START", "Held", "Put", "Verdict", "core", "define", "ffi", "held", "lib", "message"]
-__all__ += ["ack", "keyed", "one", "opened", "put", "rows", "said", "settle", "state_of", "stats"]
-__all__ += ["take", "tx"]
+__all__ += ["ack", "die", "keyed", "look_after", "one", "opened", "put", "rows", "said", "settle"]
+__all__ += ["state_of", "stats", "take", "tx"]
 
 START = 1_800_000_000_000_000
 SECOND = 1_000_000
@@ -175,6 +175,18 @@ class Stats(NamedTuple):
 
 def stats(core: Core, queue: int) -> Stats:
     return next(Stats(*row) for row in rows(core.stats(), 1) if row[0] == queue)
+
+
+def look_after(core: Core) -> bool:
+    """Looks after the other workers now, and takes over one slice. Whether there may be more."""
+    more = ffi.new("int32_t *")
+    checked(lib.fp_look_after, core._store, more)
+    return bool(more[0])
+
+
+def die(core: Core) -> None:
+    """To all others the handle is dead from here on; what it does next is a new worker's."""
+    lib.fp_die(core._store)
 
 
 def said(held: Held, verb: int, delay_us: int = 0) -> Verdict:

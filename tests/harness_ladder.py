@@ -20,6 +20,7 @@ from harness_core import START, lib, opened
 from harness_outside import Outside
 
 META = re.compile(r"(INSERT INTO \"fencepost_meta\" VALUES\(1,1),X'\w{32}','[^']*',-?\d+,-?\d+,")
+WORKER = re.compile(r"(INSERT INTO \"fencepost_worker\" VALUES\(\d+),\d+,")
 FOR_EVER = 1 << 30
 
 Arm = Callable[[int], None]
@@ -43,8 +44,11 @@ def disarm() -> None:
 
 
 def sameness(dump: str) -> str:
-    """The file without what makes each one different: its name, and the clock when it was made."""
-    return META.sub(r"\1, …,", dump)
+    """
+    The file without what makes each one different: its name, the clock when it was made, and the
+    processes that use it.
+    """
+    return WORKER.sub(r"\1, …,", META.sub(r"\1, …,", dump))
 
 
 def findings(core: Core) -> str:

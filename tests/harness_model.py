@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from harness_core import lib
+from harness_core import Held, Verdict, lib
 
 PENDING, LEASED, WAITING = lib.FP_PENDING, lib.FP_LEASED, lib.FP_WAITING
 DONE, DONE_UNLISTED, DEAD = lib.FP_DONE_LISTED, lib.FP_DONE_UNLISTED, lib.FP_STATE_DEAD
@@ -34,6 +34,32 @@ class Queue:
     paused: bool = False
 
 
+class Claim(NamedTuple):
+    """What a claim gave out, with the handle that did: (which of the two, its how-manieth life)."""
+
+    held: Held
+    handle: tuple[int, int]
+
+
+class Saying(NamedTuple):
+    claim: Claim
+    verb: str
+    span: int
+
+    def span_us(self) -> int:
+        return self.span or int(self.verb == "RENEW")
+
+    def verdict(self) -> Verdict:
+        code = getattr(lib, f"FP_{self.verb}")
+        return Verdict(self.claim.held.id, self.claim.held.token, code, self.span_us())
+
+
+class Claiming(NamedTuple):
+    queues: list[Queue]
+    limit: int
+    lease: int
+
+
 @dataclass
 class Lane:
     out: int = 0
@@ -52,6 +78,7 @@ class Message:
     generation: int = 0
     token: int = 0  # of the claim, or of who ended it
     holder: object = None  # the handle that gave out the claim
+    worker: object = None  # the registered handle that claimed or renewed it last
 
 
 @dataclass
@@ -154,10 +181,17 @@ class Model:
             self.refill(queue, said.lane)
 
     def back(self, message: Message, place: int) -> None:
-        message.state, message.token, message.holder = PENDING, 0, None
+        message.state, message.token = PENDING, 0
+        message.holder = message.worker = None
         message.place = message.placed_at = place
 
     # ---- claiming
+
+    def died(self, worker: object) -> None:
+        """What it held is due now, if its lease has not run out before."""
+        for one in self.messages.values():
+            if one.state == LEASED and one.worker == worker and one.place > self.now:
+                one.place = self.now
 
     def level(self, queue: Queue, below: int) -> int | None:
         """The next priority under `below` that has a row in line."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fencepost._calls import Core
-from harness_core import START, Held, Verdict, ack, define, lib, put, settle, take
+from harness_core import START, Held, Verdict, ack, define, die, lib, put, settle, take
 
 LEASE = 30_000_000
 LATER = START + 10 * LEASE
@@ -126,6 +126,19 @@ def lapsed(core: Core) -> int:
     take(core, queue)
     core.hand(LATER)
     return queue
+
+
+def orphaned(core: Core, jobs: int = 3) -> int:
+    """Jobs that a worker held when it died, between one that is pending and one that is delayed."""
+    queue = some(core)
+    put(core, queue, b"delayed", delay_us=LEASE // 2)
+    assert len(take(core, queue, jobs)) == jobs
+    die(core)
+    return queue
+
+
+def one_orphaned(core: Core) -> int:
+    return orphaned(core, 1)
 
 
 def used_up(core: Core) -> int:

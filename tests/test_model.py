@@ -12,7 +12,7 @@ import tempfile
 from array import array
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -29,7 +29,19 @@ from hypothesis.stateful import (
 from fencepost import Conflict, InvalidArgument
 from fencepost._calls import Core
 from fencepost._pack import Take
-from harness_core import START, Held, Verdict, define, held, lib, message, opened, put, stats
+from harness_core import (
+    START,
+    Held,
+    define,
+    die,
+    held,
+    lib,
+    look_after,
+    message,
+    opened,
+    put,
+    stats,
+)
 from harness_ladder import findings
 from harness_model import (
     CANCELLED,
@@ -40,10 +52,13 @@ from harness_model import (
     LIVE,
     PENDING,
     WAITING,
+    Claim,
+    Claiming,
     Message,
     Model,
     Put,
     Queue,
+    Saying,
 )
 
 NAMES = {"bulk": lib.FP_PROFILE_QUEUE, "jobs": lib.FP_PROFILE_JOB, "halts": lib.FP_PROFILE_JOB}
@@ -63,32 +78,6 @@ handles = st.integers(0, 1)
 spans = st.sampled_from([0, 1, 5, 20])
 
 
-class Claim(NamedTuple):
-    """What a claim gave out, with the handle that did: (which of the two, its how-manieth life)."""
-
-    held: Held
-    handle: tuple[int, int]
-
-
-class Saying(NamedTuple):
-    claim: Claim
-    verb: str
-    span: int
-
-    def span_us(self) -> int:
-        return self.span or int(self.verb == "RENEW")
-
-    def verdict(self) -> Verdict:
-        code = getattr(lib, f"FP_{self.verb}")
-        return Verdict(self.claim.held.id, self.claim.held.token, code, self.span_us())
-
-
-class Claiming(NamedTuple):
-    queues: list[Queue]
-    limit: int
-    lease: int
-
-
 class Machine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
@@ -98,6 +87,7 @@ class Machine(RuleBasedStateMachine):
         self.cores: list[Core] = [opened(self.path), opened(self.path)]
         self.lives = [0, 0]
         self.claims: list[Claim] = []
+        self.registered: set[tuple[int, int]] = set()
         self.numbers = [0]  # every id and token, in the order in which they were drawn
 
     @initialize()
@@ -220,7 +210,9 @@ class Machine(RuleBasedStateMachine):
             assert one.token > self.numbers[-1]
             assert one.lease_end == self.model.now + claiming.lease
             self.numbers.append(one.token)
-            told.token, told.holder = one.token, self.handle(handle)
+            told.token = one.token
+            told.holder = told.worker = self.handle(handle)
+            self.registered.add(self.handle(handle))
             self.claims.append(Claim(one, self.handle(handle)))
 
     def expected(self, saying: Saying, handle: tuple[int, int]) -> int:
@@ -242,6 +234,7 @@ class Machine(RuleBasedStateMachine):
             one.attempts -= 1
         if verb == "RENEW":
             one.place = model.now + span
+            one.worker = handle if handle in self.registered else None
         elif verb == "RELEASE":
             later = model.now + span
             model.back(one, later if span > 0 and later > one.placed_at else one.placed_at)
@@ -319,6 +312,20 @@ class Machine(RuleBasedStateMachine):
     def reopen(self, handle: int) -> None:
         """A new handle: claims of bulk queues are nobody's then, until their leases end."""
         self.cores[handle].close()
+        self.open_anew(handle)
+
+    @rule(handle=handles)
+    def die(self, handle: int) -> None:
+        """As `reopen`, but by a kill; the other one takes over all that it held, in slices."""
+        dead = self.handle(handle)
+        die(self.cores[handle])
+        self.cores[handle].close()
+        while look_after(self.cores[1 - handle]):
+            pass
+        self.model.died(dead)
+        self.open_anew(handle)
+
+    def open_anew(self, handle: int) -> None:
         self.cores[handle] = opened(self.path, hand_us=self.model.now)
         self.lives[handle] += 1
 

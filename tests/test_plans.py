@@ -12,6 +12,7 @@ import subprocess
 import sys
 from array import array
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -24,12 +25,15 @@ from harness_core import (
     Verdict,
     ack,
     define,
+    die,
     ffi,
     lib,
+    look_after,
     message,
     put,
     rows,
     settle,
+    stats,
     take,
 )
 from harness_core import core as opened
@@ -139,6 +143,7 @@ def filled(core: Core, messages: int) -> File:
     put(core, jobs, *[b"x" * 50] * fifth, lanes=lanes)
     core.progress(None, put(core, plain, b"x")[0], b"1")
     take(core, plain)
+    lib.fp_look_no_more(core._store)  # a look now and then would be counted with something else
     return File(core, jobs, plain)
 
 
@@ -219,6 +224,11 @@ def look_for_work_and_find_it(file: File) -> None:
 def settle_and_claim_the_next(file: File) -> None:
     (held,) = take(file.core, file.jobs)
     ack(file.core, held)
+
+
+@hot
+def look_after_the_living(file: File) -> None:
+    assert not look_after(file.core)
 
 
 for verb in ("ACK", "RETRY", "RELEASE", "LATER", "FAIL", "CANCEL", "RENEW"):
@@ -316,6 +326,30 @@ def test_nothing_was_sorted_scanned_or_prepared_twice(files: list[File]) -> None
             if name not in FIRST_ROW_ALONE:
                 scanned = lib.fp_sql_status_of(file.core._store, index, FULLSCAN_STEP)
                 assert scanned == 0, name
+
+
+@pytest.mark.parametrize("far", [0, 5000])
+def test_a_walk_past_what_others_hold_costs_a_few_steps_a_row(path: Path, far: int) -> None:
+    """There is no index on who holds what; what is due behind the longest lease costs nothing."""
+    costs = []
+    with opened(path) as living, opened(path) as dying:
+        lib.fp_look_no_more(living._store)
+        queue = define(living, "q")
+        for others in (500, 1000):
+            put(living, queue, *[b"x"] * 500)
+            assert len(take(living, queue, 500)) == 500
+            put(living, queue, *[b"far"] * far, delay_us=3600 * 1_000_000)
+            put(living, queue, b"orphan")
+            assert len(take(dying, queue)) == 1
+            die(dying)
+            before = steps(living)
+            while look_after(living):
+                pass
+            costs.append(steps(living) - before)
+            (again,) = take(living, queue)
+            assert ack(living, again) == [lib.FP_DONE]
+            assert others == stats(living, queue).leased
+    assert costs[1] - costs[0] < 500 * 40  # of which the slices are most: here they are tiny
 
 
 def test_levels_that_are_all_leased_are_stepped_over(empty: Core) -> None:

@@ -30,7 +30,7 @@ C_FLOORS = [
     "storetime pack place check disk bell",
     "db",
     "txn",
-    "policy line",
+    "policy line registry",
     "key lane gauge listing",
     "settle",
     "claim enqueue revive retain",
@@ -39,7 +39,7 @@ C_FLOORS = [
     "guest turn sharing",
     "wal",
     "group",
-    "keeper",
+    "keeper orphans",
     "api",
 ]
 C_PUBLIC = {"fencepost.h", "fencepost_test.h"}  # the face: any room may know it, it knows none

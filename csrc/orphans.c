@@ -1,0 +1,230 @@
+#include "orphans.h"
+
+#include <errno.h>
+
+#include "fault.h"
+#include "group.h"
+#include "line.h"
+#include "wake.h"
+
+enum {
+  LOOK_US = 100000,              /* between two looks */
+  MOVED_MAX = SMALL(250, 2),     /* rows moved in one transaction */
+  WALKED_MAX = SMALL(5000, 5),   /* rows looked at in one */
+  PAUSE_TIMES = 3,               /* what a slice took, until the next: others commit meanwhile */
+  PAUSE_US_MIN = 2000,
+  PAUSE_US_MAX = 50000
+};
+
+/* ---- one slice ---- */
+
+typedef struct slice {
+  int64_t worker;
+  reach from, at; /* behind those places */
+  bool over;     /* the walk has come to its end */
+  int64_t walked, taken;
+  place *rows;   /* of one reading */
+  int64_t count;
+} slice;
+
+/* To the next level, where the walk begins with what is due after now; in a grace with the first
+** row, because a lease that has run out is nobody's there. */
+static int next_level(txn *t, slice *s, fp_error *err) {
+  bool grace = t->now_us < t->d->head.grace_until;
+  stmt q = stmt_use(&t->d->sql, SQL_NEXT_TURN);
+  put_i64(&q, "turn", s->at.turn);
+  put_i64(&q, "queue_end", INT64_MAX);
+  s->over = !stmt_row(&q);
+  if (!s->over) s->at.turn = get_i64(&q, "turn");
+  s->at.due_at = grace ? INT64_MIN : t->now_us;
+  s->at.id = INT64_MAX;
+  return stmt_end(&q, err);
+}
+
+static place read_row(stmt *q, const reach *stands, int64_t worker) {
+  place at = {.turn = stands->turn, .due_at = stands->due_at, .id = stands->id, .worker = worker};
+  at.token = get_i64(q, "token");
+  at.attempts = get_i64(q, "attempts");
+  at.stage = (int32_t)get_i64(q, "stage");
+  at.addressed = (int32_t)get_i64(q, "addressed");
+  at.generation = get_i64(q, "generation");
+  at.again = get_i64(q, "again");
+  at.placed_at = get_i64(q, "placed_at");
+  return at;
+}
+
+/* Reads on in this level until the slice is full; *ends: behind the last row of the level. */
+static int read_level(txn *t, slice *s, bool *ends, fp_error *err) {
+  s->count = 0;
+  *ends = false;
+  stmt q = stmt_use(&t->d->sql, SQL_DUE_HELD);
+  put_i64(&q, "turn", s->at.turn);
+  put_i64(&q, "due_at", s->at.due_at);
+  put_i64(&q, "id", s->at.id);
+  put_i64(&q, "end", t->now_us + t->d->head.longest_lease);
+  while (!*ends && s->walked < WALKED_MAX && s->taken + s->count < MOVED_MAX) {
+    *ends = !stmt_row(&q);
+    if (*ends) break;
+    s->walked++;
+    s->at.due_at = get_i64(&q, "due_at");
+    s->at.id = get_i64(&q, "id");
+    int64_t worker = get_i64(&q, "worker");
+    if (worker == s->worker) s->rows[s->count++] = read_row(&q, &s->at, worker);
+  }
+  return stmt_end(&q, err);
+}
+
+/* What was read goes to now. `from`: where the reading began. */
+static int move(txn *t, slice *s, const reach *from, fp_error *err) {
+  int changed;
+  stmt q = stmt_use(&t->d->sql, SQL_DUE_DROP_HELD);
+  put_i64(&q, "turn", s->at.turn);
+  put_i64(&q, "due_at", from->due_at);
+  put_i64(&q, "id", from->id);
+  put_i64(&q, "last_due_at", s->at.due_at);
+  put_i64(&q, "last_id", s->at.id);
+  put_i64(&q, "worker", s->worker);
+  int code = stmt_changes(&q, &changed, err);
+  if (code == FP_OK && changed != s->count) {
+    code = err_set(err, FP_STORAGE, "%lld rows were read, and %d were there", (long long)s->count,
+                   changed);
+  }
+  for (int64_t i = 0; i < s->count; i++) {
+    s->rows[i].due_at = t->now_us;
+    s->rows[i].worker = -s->worker;
+  }
+  if (code == FP_OK) code = line_put_many(t, s->rows, s->count, err);
+  txn_ring(t, s->at.turn >> 8);
+  s->taken += s->count;
+  return code;
+}
+
+/* Begins anew at each call, as a request may be run twice. */
+static int take_over(txn *t, void *argument, fp_error *err) {
+  slice *s = argument;
+  bool there, ends = s->from.turn == 0;
+  s->at = s->from;
+  s->walked = s->taken = 0;
+  int code = registry_has(t, s->worker, &there, err);
+  s->over = !there; /* another handle has come to the end before */
+  if (code != FP_OK || s->over) return code;
+
+  s->rows = mem_get(MOVED_MAX * (int64_t)sizeof *s->rows);
+  if (s->rows == NULL) return err_memory(err);
+  while (code == FP_OK && s->walked < WALKED_MAX && s->taken < MOVED_MAX) {
+    if (ends) code = next_level(t, s, err);
+    if (code != FP_OK || s->over) break;
+    reach before = s->at;
+    code = read_level(t, s, &ends, err);
+    if (code == FP_OK && s->count > 0) code = move(t, s, &before, err);
+  }
+  if (code == FP_OK && s->over) code = txn_drop(t, SQL_WORKER_DROP, s->worker, err);
+  mem_free(s->rows);
+  return code;
+}
+
+/* ---- a look ---- */
+
+static int read_roster(fp_store *store, roster *r, fp_error *err) {
+  int64_t version = wake_version(store);
+  if (r->read && version == r->version) return FP_OK;
+  int code = group_look(store, NULL, registry_read, r, err);
+  r->read = code == FP_OK;
+  r->version = version;
+  return code;
+}
+
+/* Another handle of this process cannot be dead; and what its locks answer is about others only. */
+static int find_dead(const locks_file *file, roster *r, fp_error *err) {
+  int64_t others = 0;
+  int rc = 0;
+  for (int64_t i = 0; i < r->count && r->dead == 0; i++) {
+    int64_t byte = LOCKS_WORKER + r->workers[i];
+    if (locks_held(file, byte)) continue;
+    others++;
+    if (locks_probe(file, byte) != 0) continue;
+    rc = locks_take(file, byte, false);
+    if (rc == 0) r->dead = r->workers[i];
+  }
+  r->others = others;
+  return rc == ENOMEM ? err_memory(err) : FP_OK;
+}
+
+static int take_slice(fp_store *store, roster *r, fp_error *err) {
+  slice s = {.worker = r->dead, .from = r->walked};
+  int code = group_run(store, NULL, "taking over from a dead worker", MOVED_MAX * ROW_BYTES,
+                       take_over, &s, err);
+  if (code != FP_OK) return code;
+  r->walked = s.at;
+  if (s.over) orphans_leave(store);
+  return FP_OK;
+}
+
+static int look(fp_store *store, fp_error *err) {
+  roster *r = &store->roster;
+  int code = FP_OK;
+  if (r->dead == 0) {
+    code = read_roster(store, r, err);
+    if (code == FP_OK) code = find_dead(&store->writer.file, r, err);
+  }
+  if (code == FP_OK && r->dead != 0) code = take_slice(store, r, err);
+  return code;
+}
+
+/* A long listing must not hold up a claim that needs no reader but for this. */
+static bool begin_look(fp_store *store, int64_t now_us) {
+  roster *r = &store->roster;
+  sys_lock(&store->gate);
+  bool mine = !r->looking && now_us >= r->next_us && !store->reading;
+  if (mine) r->looking = true;
+  sys_unlock(&store->gate);
+  return mine;
+}
+
+static void end_look(fp_store *store, int64_t next_us) {
+  roster *r = &store->roster;
+  sys_lock(&store->gate);
+  r->looking = false;
+  r->needed = r->others > 0 || r->dead != 0;
+  r->next_us = next_us;
+  sys_unlock(&store->gate);
+}
+
+void orphans_look(fp_store *store) {
+  int64_t start_us = sys_awake_us(), pause_us = LOOK_US;
+  if (!store->writer.registers || !begin_look(store, start_us)) return;
+  fp_error unused = {0};
+  int code = look(store, &unused);
+  int64_t now_us = sys_awake_us();
+  if (code == FP_OK && store->roster.dead != 0) {
+    pause_us = (now_us - start_us) * PAUSE_TIMES;
+    if (pause_us < PAUSE_US_MIN) pause_us = PAUSE_US_MIN;
+    if (pause_us > PAUSE_US_MAX) pause_us = PAUSE_US_MAX;
+  }
+  end_look(store, now_us + pause_us);
+}
+
+int64_t orphans_pause_us(fp_store *store) {
+  enum { LEAST_US = 1000 }; /* another thread is at it */
+  roster *r = &store->roster;
+  sys_lock(&store->gate);
+  int64_t left_us = r->needed ? r->next_us - sys_awake_us() : WAIT_SLICE_MS * INT64_C(1000);
+  sys_unlock(&store->gate);
+  return left_us > LEAST_US ? left_us : LEAST_US;
+}
+
+void orphans_leave(fp_store *store) {
+  roster *r = &store->roster;
+  if (r->dead != 0) locks_drop(&store->writer.file, LOCKS_WORKER + r->dead);
+  r->dead = 0;
+  r->walked = (reach){0};
+  r->read = false;
+}
+
+#ifdef FENCEPOST_TEST
+int orphans_look_now(fp_store *store, bool *more, fp_error *err) {
+  int code = look(store, err);
+  *more = store->roster.dead != 0 || !store->roster.read;
+  return code;
+}
+#endif

@@ -1,0 +1,32 @@
+/* What dead workers hold is due at once, whatever their leases say.
+**
+**   1. Every handle that claims looks after the other workers, when it claims and while it waits,
+**      at most each LOOK_US. While nobody commits, a look costs one question for each of them.
+**   2. Whoever finds one dead takes its byte, so that one handle alone takes over from it; should
+**      that one die, too, the byte is free again and the next one goes on.
+**   3. Each row that the dead one held is moved to now, and is then what it would be had its lease
+**      run out: its attempt is counted, its token opens something until the next claim. `worker`
+**      becomes negative: its holder is known to be dead, and a grace (storetime.h), which is for
+**      those who could not renew, is not for it.
+**   4. The rows are found by a walk along the line from now to the end of the longest lease, in
+**      slices that are transactions of their own, with a longer pause behind each.
+**
+** What goes wrong here is no failure of the claim that looked: leases run out by themselves. */
+#ifndef FENCEPOST_ORPHANS_H
+#define FENCEPOST_ORPHANS_H
+
+#include "store.h"
+
+/* Looks, if it is time to, and takes one slice over. */
+void orphans_look(fp_store *store);
+/* How long a waiter may sleep before it looks again; at most one slice of waiting. */
+int64_t orphans_pause_us(fp_store *store);
+/* The handle is closed: another one may go on. */
+void orphans_leave(fp_store *store);
+
+#ifdef FENCEPOST_TEST
+/* The same whatever the time, and what goes wrong is told. *more: there may be a further slice. */
+int orphans_look_now(fp_store *store, bool *more, fp_error *err);
+#endif
+
+#endif
