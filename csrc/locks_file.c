@@ -56,20 +56,8 @@ static void park(descriptor *d) {
   *parking = d;
 }
 
-descriptor *locks_reuse(file *of, bool writable) {
-  descriptor **parking = &of->parked[WRITABLE];
-  if (*parking == NULL && !writable) parking = &of->parked[READ_ONLY];
-  descriptor *d = *parking;
-  if (d == NULL) return NULL;
-  *parking = d->next;
-  d->parked = false;
-  of->live++;
-  idle_remove(of);
-  return d;
-}
-
-/* The program has closed a descriptor that was ours, and its number is in use again. What was
-** locked through it is lost, which SQLite is told at its next lock. */
+/* The program has closed a descriptor that was ours. What was locked through it is lost, which SQLite
+** is told at its next lock. */
 static void forget(descriptor *d) {
   file *of = d->of;
   if (of != NULL && (int)d->by_number.first == of->canon) of->canon = -1;
@@ -82,6 +70,30 @@ static void forget(descriptor *d) {
   table_remove(&locks_all.descriptors, &d->by_number);
   mem_free(d);
   if (of != NULL && of->live == 0 && !of->idle) idle_add(of);
+}
+
+/* Does it still mean its file? The program may have closed it: whole ranges are, at times. */
+static bool is_there(const descriptor *d) {
+  struct stat at;
+  const entry *of = &d->of->by_identity;
+  return fstat((int)d->by_number.first, &at) == 0 && (uint64_t)at.st_dev == of->first &&
+         (uint64_t)at.st_ino == of->second;
+}
+
+descriptor *locks_reuse(file *of, bool writable) {
+  descriptor *d = NULL;
+  while (d == NULL && (of->parked[WRITABLE] != NULL || (!writable && of->parked[READ_ONLY]))) {
+    d = of->parked[of->parked[WRITABLE] != NULL ? WRITABLE : READ_ONLY];
+    if (is_there(d)) continue;
+    forget(d);
+    d = NULL;
+  }
+  if (d == NULL) return NULL;
+  of->parked[d->writable ? WRITABLE : READ_ONLY] = d->next;
+  d->parked = false;
+  of->live++;
+  idle_remove(of);
+  return d;
 }
 
 void locks_add(descriptor *d, int fd, bool writable, file *of) {
@@ -124,9 +136,10 @@ static bool can_close(const file *of) {
 
 static void really_close(descriptor *d) {
   int fd = (int)d->by_number.first;
+  bool there = is_there(d);
   table_remove(&locks_all.descriptors, &d->by_number);
   mem_free(d);
-  (void)close(fd);
+  if (there) (void)close(fd);
 }
 
 bool locks_collect(file *of) {

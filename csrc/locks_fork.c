@@ -9,7 +9,9 @@
 #include "sys.h"
 
 #ifdef __APPLE__
+#ifndef MAP_ANONYMOUS
 #define MAP_ANONYMOUS MAP_ANON
+#endif
 #define O_NOWHERE O_RDONLY
 #else
 #define O_NOWHERE O_PATH

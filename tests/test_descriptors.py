@@ -130,6 +130,26 @@ def test_a_descriptor_that_the_program_closed_is_no_longer_ours(path: Path, tmp_
     close(opened(path))
 
 
+def test_a_kept_descriptor_that_the_program_closed_is_left_alone(path: Path, guest: int) -> None:
+    """It may be the program's own by now: neither handed out as ours, nor closed."""
+    assert classic(guest, READ, PENDING)
+    kept = [opened(path) for _ in range(2)]
+    for fd in kept:
+        close(fd)
+    for fd in kept:
+        os.close(fd)
+    own = [os.open(os.devnull, os.O_RDONLY) for _ in kept]
+    assert sorted(own) == sorted(kept)
+    again = opened(path)
+    assert again not in own
+    assert lock(again, READ, PENDING) == 0
+    close(again)
+    assert classic(guest, FREE, 0, 0)
+    close(opened(path))
+    for fd in own:
+        os.close(fd)
+
+
 @pytest.mark.parametrize("suffix", ["-wal", "-journal", "-mj0123456AB"])
 def test_a_database_may_be_called_like_a_log(tmp_path: Path, suffix: str) -> None:
     """It is locked all the same, from its first lock on."""
