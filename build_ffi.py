@@ -210,8 +210,7 @@ SQLITE_OPTIONS = """
     ENABLE_COLUMN_METADATA ENABLE_DBSTAT_VTAB ENABLE_FTS3 ENABLE_FTS4 ENABLE_FTS5 ENABLE_GEOPOLY
     ENABLE_MATH_FUNCTIONS ENABLE_RTREE
 """
-if sys.platform == "darwin":  # its other ways to lock go around csrc/locks.c
-    SQLITE_OPTIONS += " ENABLE_LOCKING_STYLE=0"
+SQLITE_OPTIONS += " ENABLE_LOCKING_STYLE=0" * (sys.platform == "darwin")  # for csrc/locks.c
 SQLITE_DEFINES = [f"-DSQLITE_{option}" for option in SQLITE_OPTIONS.split()]
 OUR_FLAGS = shlex.split(
     "-std=c11 -D_GNU_SOURCE= -D_DARWIN_C_SOURCE= -O2 -g -fPIC -fvisibility=hidden -Wall -Wextra"

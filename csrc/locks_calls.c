@@ -49,6 +49,22 @@ static int open_for_locks(const char *path, int flags, int mode, bool regular, b
   return open(path, flags, mode);
 }
 
+/* A writable descriptor can take the locks over from one that is not, unless that holds some: then
+** it is kept for later. The answer is the descriptor's number, or -1 with errno. */
+static int made_fit(descriptor *d) {
+  file *of = d->of;
+  if (d->writable && !of->writable) {
+    if (of->live > 1 || of->bytes > 0) {
+      locks_park(d);
+      errno = EACCES;
+      return -1;
+    }
+    of->canon = (int)d->by_number.first;
+    of->writable = true;
+  }
+  return (int)d->by_number.first;
+}
+
 /* With the mutex. What is used of *d and *fresh is set to NULL. */
 static int open_locked(const char *path, int flags, int mode, descriptor **d, file **fresh) {
   struct stat at;
@@ -57,7 +73,7 @@ static int open_locked(const char *path, int flags, int mode, descriptor **d, fi
   bool regular = fstatat(AT_FDCWD, path, &at, follow) == 0 && S_ISREG(at.st_mode);
   file *of = regular ? locks_file_of(at.st_dev, at.st_ino) : NULL;
   descriptor *parked = of == NULL ? NULL : locks_reuse(of, writable);
-  if (parked != NULL) return (int)parked->by_number.first;
+  if (parked != NULL) return made_fit(parked);
 
   int fd = open_for_locks(path, flags, mode, regular, &writable);
   if (fd < 0) return fd;
@@ -70,15 +86,8 @@ static int open_locked(const char *path, int flags, int mode, descriptor **d, fi
     *of = (file){.by_identity = {.first = at.st_dev, .second = at.st_ino}, .canon = -1};
     table_add(&locks_all.files, &of->by_identity);
   }
-  bool moves = of != NULL && of->canon >= 0 && writable && !of->writable;
-  bool can_move = moves && of->live == 0 && of->bytes == 0;
-  if (can_move) of->canon = -1;
   locks_add(*d, fd, writable, of);
-  if (moves && !can_move) { /* it cannot take the locks over that the other one holds */
-    locks_park(*d);
-    fd = -1;
-    errno = EACCES;
-  }
+  if (of != NULL) fd = made_fit(*d);
   *d = NULL;
   return fd;
 }

@@ -56,8 +56,8 @@ static void park(descriptor *d) {
   *parking = d;
 }
 
-/* The program has closed a descriptor that was ours. What was locked through it is lost, which SQLite
-** is told at its next lock. */
+/* The program has closed a descriptor that was ours. What was locked through it is lost, which
+** SQLite is told at its next lock. */
 static void forget(descriptor *d) {
   file *of = d->of;
   if (of != NULL && (int)d->by_number.first == of->canon) of->canon = -1;
@@ -164,11 +164,9 @@ bool locks_collect(file *of) {
 }
 
 void locks_sweep(void) {
-  const file *stays = NULL;
-  for (int i = 0; i < SWEPT && locks_all.idle_first != stays; i++) {
+  for (int i = 0; i < SWEPT && locks_all.idle_first != NULL; i++) {
     file *of = locks_all.idle_first;
     if (locks_collect(of)) continue;
-    if (stays == NULL) stays = of;
     idle_remove(of);
     idle_add(of);
   }

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 HEAD = """
 import json, os, sys
 from pathlib import Path
@@ -19,6 +21,11 @@ path = Path(sys.argv[1])
 def say(value):
     os.write(1, (json.dumps(value) + "\\n").encode())
 """
+
+# The allocator of AddressSanitizer may be locked in the child by a thread that it does not have.
+forks_beside_threads = pytest.mark.skipif(
+    "libasan" in os.environ.get("LD_PRELOAD", ""), reason="AddressSanitizer does not survive it"
+)
 
 _started: list[subprocess.Popen[str]] = []
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
+import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -97,6 +100,49 @@ def test_a_file_that_may_only_be_read_is_opened_for_writing_if_it_can_be(path: P
     assert lock(writer, WRITE, PENDING) == 0
     close(reader)
     close(writer)
+
+
+@contextmanager
+def read_only(path: Path) -> Iterator[None]:
+    """Nobody may write to a program that runs, whoever they are."""
+    shutil.copy(shutil.which("sleep") or "", path)
+    process = subprocess.Popen([path, "600"])
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_who_opened_for_reading_keeps_the_locks_until_it_closes(path: Path) -> None:
+    """Only a writable descriptor can take locks that exclude, and it cannot take over any."""
+    with read_only(path):
+        assert opened(path) == -errno.ETXTBSY
+        reader = opened(path, writable=False)
+        assert lock(reader, READ, PENDING) == 0
+    assert opened(path) == -errno.EACCES
+    assert not classic_at(path, WRITE, PENDING)
+    close(reader)
+    writer = opened(path)
+    assert lock(writer, WRITE, PENDING) == 0
+    close(writer)
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_writer_takes_over_from_a_reader_that_has_closed(path: Path, refused: bool) -> None:
+    """Also where a guest keeps us from closing it; and one that was refused is fit then."""
+    with read_only(path):
+        reader = opened(path, writable=False)
+        guest = os.open(path, os.O_RDONLY)
+        assert classic(guest, READ, PENDING)
+    if refused:
+        assert opened(path) == -errno.EACCES
+    close(reader)
+    writer = opened(path)
+    assert lock(writer, WRITE, PENDING + 1) == 0
+    close(writer)
+    os.close(guest)
+    close(opened(path))
 
 
 def test_a_standard_streams_number_is_not_used_again(path: Path, guest: int) -> None:

@@ -17,6 +17,7 @@ import pytest
 import fencepost
 from fencepost import App, ForkedHandle
 from harness_outside import Outside
+from harness_processes import forks_beside_threads
 
 IN_LINE = "SELECT count(*) FROM fencepost_due"
 
@@ -88,6 +89,7 @@ def test_what_was_inherited_can_be_dropped(path: Path, outside: Outside) -> None
     held[0].close()
 
 
+@forks_beside_threads
 def test_children_of_a_busy_program(path: Path) -> None:
     """Threads open, use and close files of their own while others fork: nobody waits for ever."""
     app = App(path)

@@ -9,7 +9,7 @@ import pytest
 from harness_core import core as opened
 from harness_ladder import findings
 from harness_outside import Outside
-from harness_processes import finish, start
+from harness_processes import finish, forks_beside_threads, start
 
 pytestmark = pytest.mark.hostile
 
@@ -234,5 +234,6 @@ say(lib.fp_locks_held())
 """
 
 
+@forks_beside_threads
 def test_a_fork_finds_no_lock_held_by_a_thread_it_does_not_have(path: Path) -> None:
     assert finish(start(HEAD + AGAIN_AND_AGAIN, path)) == [40, 0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,22 @@ def test_a_byte_is_held_until_its_last_taker_drops_it(path: Path) -> None:
     close(fd)
 
 
+def test_a_byte_is_exclusive_from_when_a_taker_asks_for_that(path: Path, guest: int) -> None:
+    fd = opened(path)
+    assert byte(path, 4, lib.FP_LOCKS_SHARE) == 0
+    assert classic(guest, READ, OURS + 4)
+    assert byte(path, 4, lib.FP_LOCKS_TAKE) == BUSY
+    assert classic(guest, FREE, OURS + 4)
+    assert byte(path, 4, lib.FP_LOCKS_TAKE) == 0
+    assert byte(path, 4, lib.FP_LOCKS_SHARE) == 0
+    assert not classic(guest, READ, OURS + 4)
+    for _ in range(3):
+        assert elsewhere(path, OURS + 4) == "busy"
+        byte(path, 4, lib.FP_LOCKS_DROP)
+    assert elsewhere(path, OURS + 4) == "free"
+    close(fd)
+
+
 def test_a_byte_is_somebody_elses_or_nobodys(path: Path, guest: int) -> None:
     fd = opened(path)
     assert byte(path, 3, lib.FP_LOCKS_PROBE) == 0
@@ -182,6 +199,21 @@ def test_there_is_no_restart_beside_a_checkpoint(path: Path, guest: int) -> None
     assert lock(fd, FREE, *CHECKPOINTER) == 0
     assert elsewhere(path, *CHECKPOINTER) == "free"
     close(fd)
+
+
+def test_a_close_ends_checkpoints_and_restarts(path: Path, guest: int) -> None:
+    """Also where the descriptor stays, because a guest has the file locked."""
+    assert classic(guest, READ, PENDING)
+    for one, other in ((CHECKPOINTER, RESTART), (RESTART, CHECKPOINTER)):
+        fd = opened(path)
+        assert lock(fd, WRITE, *one) == 0
+        close(fd)
+        fd = opened(path)
+        answer = in_thread(partial(lock, fd, WRITE, *other))
+        close(fd)
+        assert answer == 0
+    assert classic(guest, FREE, 0, 0)
+    close(opened(path))
 
 
 def test_a_restart_that_a_reader_prevents_leaves_no_lock(path: Path, guest: int) -> None:
