@@ -72,12 +72,13 @@ int fp_enqueue(fp_store *store, fp_tx *tx, const fp_put *put, int64_t *ids,
 /* ---- settle and claim ---- */
 
 static int check_verdict(const fp_verdict *v, fp_error *err) {
-  bool own = v->verb == FP_RETRY || v->verb == FP_RENEW; /* -1: as the queue says */
+  /* -1: as the queue says */
+  bool own = v->verb == FP_RETRY || v->verb == FP_RENEW || v->verb == FP_BEGIN;
   const struct {
     const char *name;
     int64_t value, low, high;
   } limit[] = {
-      {"the verb", v->verb, FP_ACK, FP_RENEW},
+      {"the verb", v->verb, FP_ACK, FP_UNKNOWN},
       {"delay (microseconds)", v->delay_us, own ? -1 : 0, SPAN_US_MAX},
       {"the result's bytes", v->result_bytes, -1, BODY_BYTES_MAX},
       {"the failure's kind (bytes)", v->kind_bytes, -1, FAILURE_WORD_BYTES_MAX},
@@ -221,6 +222,22 @@ int fp_replay(fp_store *store, int32_t count, const int64_t *pairs, int64_t dela
   return code;
 }
 
+int fp_confirm(fp_store *store, int32_t count, const int64_t *pairs, const char *note,
+               int32_t note_bytes, int32_t *answers, fp_error *err) {
+  confirming c = {.count = count, .pairs = pairs, .note = {note, note_bytes}, .answers = answers};
+  int code = group_enter(store, NULL, err);
+  if (code != FP_OK) return code;
+  code = check_between("the number of messages", count, 0, BATCH_MAX, err);
+  if (code == FP_OK) {
+    code = check_between("the note's bytes", note_bytes, 0, FAILURE_TEXT_BYTES_MAX, err);
+  }
+  if (code == FP_OK) {
+    code = group_run(store, NULL, "a confirmation", count * ROW_BYTES, confirm, &c, err);
+  }
+  group_leave(store);
+  return code;
+}
+
 typedef struct releasing {
   int64_t queue;
   span lane;
@@ -231,7 +248,7 @@ static int release_lane(txn *t, void *argument, fp_error *err) {
   releasing *g = argument;
   const policy *p;
   int code = db_policy(t->d, g->queue, &p, err);
-  if (code == FP_OK) code = lane_release(t, p, g->lane, &g->released, err);
+  if (code == FP_OK) code = lane_release(t, p, g->lane, 0, &g->released, err);
   return code;
 }
 

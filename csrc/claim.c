@@ -64,6 +64,11 @@ static void lay_out(stmt *s, taking *k, place *at, bool lapsed) {
   pack_row(r);
 }
 
+/* Its holder was lost after it began, and the queue wants nothing done twice. */
+static bool doubted(const policy *p, const place *at) {
+  return at->stage == FP_BEGUN && p->field[ON_UNKNOWN] == 0;
+}
+
 /* Are its attempts used up? Reads one column ahead of its turn, without moving there. */
 static bool used_up(const stmt *s, const place *at) {
   enum { MAX_ATTEMPTS_COLUMN = 12 };
@@ -77,7 +82,7 @@ static bool pick(stmt *s, taking *k, int64_t turn) {
   place at = read_place(s, k, turn);
   bool missing = get_null(s), lapsed = at.stage > 0;
   (void)get_i64(s, "message");
-  bool unfit = missing || used_up(s, &at);
+  bool unfit = missing || doubted(k->p, &at) || used_up(s, &at);
   bool alone = lapsed || (k->take->alone == FP_ALONE_TRIED && at.attempts > 0);
   int64_t bytes = sqlite3_column_bytes(s->handle, BODY_COLUMN);
   bool first = k->rows->count == 0;
@@ -141,13 +146,16 @@ static int drop_picked(taking *k, fp_error *err) {
 }
 
 /* A row that cannot be handed out any more leaves the line, and says why. */
-static int bury(txn *t, place *at, fp_error *err) {
+static int bury(txn *t, const policy *p, place *at, fp_error *err) {
   facts f;
+  int32_t state = doubted(p, at) ? FP_STATE_UNKNOWN : FP_STATE_DEAD;
   int code = line_facts(t, at->id, &f, err);
   if (code != FP_OK) return code;
   failure why = {.kind = LITERAL("worker_lost"),
                  .text = LITERAL("its worker was lost, and its attempts were used up")};
+  if (state == FP_STATE_UNKNOWN) why.text = LITERAL("its worker was lost after it had begun");
   if (!f.found) {
+    state = FP_STATE_DEAD;
     why.kind = LITERAL("damaged");
     why.text = LITERAL("its message is missing in the file");
   }
@@ -156,7 +164,7 @@ static int bury(txn *t, place *at, fp_error *err) {
   at->laned = f.lane.at != NULL;
   facts_free(&f);
   at->token = 0; /* nobody settled it: what its holder says later is lost, not "already" */
-  return settle_leave(t, at, FP_STATE_DEAD, &why, NO_SPAN, err);
+  return settle_leave(t, at, state, &why, NO_SPAN, err);
 }
 
 /* Puts the picked rows into the line that can be handed out; seldom do others stand between. */
@@ -216,7 +224,7 @@ static int take_level(taking *k, int64_t turn, fp_error *err) {
     /* Only now, or a row that steps into a lane's place would fall into the range just dropped. */
     for (int i = 0; code == FP_OK && i < k->picked_count; i++) {
       if (!k->unfit[i]) continue;
-      code = bury(k->t, &k->picked[i], err);
+      code = bury(k->t, k->p, &k->picked[i], err);
       more = true; /* it made room, and its lane may have let another one in */
     }
     if (code == FP_OK) code = db_policy(k->t->d, k->p->queue, &k->p, err);

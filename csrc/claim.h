@@ -1,8 +1,10 @@
 /* Claiming: what is due, moved back in the line to the end of a lease, under a new token.
 **
 ** Attempts are counted here. Within the claim, what cannot be handed out any more is moved out of
-** the line: a row whose attempts were used up by holders that never answered (worker_lost), and a
-** row whose message is missing (damaged); neither can stop the line. */
+** the line: a row whose attempts were used up by holders that never answered (worker_lost), one
+** that had begun when its holder was lost, so that nobody knows what it did outside (unknown,
+** unless the queue says retry), and a row whose message is missing (damaged); none can stop the
+** line. */
 #ifndef FENCEPOST_CLAIM_H
 #define FENCEPOST_CLAIM_H
 

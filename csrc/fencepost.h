@@ -41,7 +41,7 @@ enum {
   FP_DONE = 0,        /* settled, cancelled, renewed, replayed as asked */
   FP_ALREADY = 20,    /* settled before, by this same token */
   FP_SUPERSEDED = 21, /* replay: the generation is another one now */
-  FP_NOT_DEAD = 22,   /* replay: neither dead nor unknown */
+  FP_NOT_DEAD = 22,   /* replay: neither dead nor unknown; confirm: not unknown */
   FP_LIVE_KEY = 23,   /* replay: another message has its key */
   FP_DEAD = 24,       /* retry or later: attempts or age were used up, it is dead now */
 
@@ -83,6 +83,8 @@ enum {
   FP_FAIL = 5,    /* dead letter */
   FP_CANCEL = 6,  /* ended as cancelled by its holder */
   FP_RENEW = 7,   /* lease of `delay` from now (-1: the queue's own), same token */
+  FP_BEGIN = 8,   /* renewed as by RENEW, and from now on it may have reached the outside */
+  FP_UNKNOWN = 9, /* whether it did, its holder cannot say: put aside, and never handed out */
 
   /* which attempts a claim hands out alone */
   FP_ALONE_LAPSED = 0, /* those whose last holder never answered */
@@ -186,9 +188,10 @@ int fp_enqueue(fp_store *store, fp_tx *tx, const fp_put *put, int64_t *ids,
 typedef struct fp_verdict {       /* 10 int64, so that a binding can pack it */
   int64_t id, token;
   int64_t verb;
-  int64_t delay_us;               /* RETRY, RELEASE, LATER, RENEW */
+  int64_t delay_us;               /* RETRY, RELEASE, LATER, RENEW, BEGIN */
   int64_t result_bytes;           /* ACK; -1: no result */
-  int64_t kind_bytes, code_bytes, text_bytes; /* the failure: RETRY, LATER, FAIL; -1: none */
+  int64_t kind_bytes, code_bytes, text_bytes; /* the failure: RETRY, LATER, FAIL, UNKNOWN; -1:
+                                                ** none */
   int64_t unused0, unused1;       /* 0 */
 } fp_verdict;
 
@@ -226,9 +229,16 @@ int fp_step(fp_store *store, const fp_settle *settle, int32_t *answers, const fp
 /* answers[i]: FP_DONE, FP_GONE, FP_ALREADY (ended before), FP_INVALID (bulk queue, moved). */
 int fp_cancel(fp_store *store, fp_tx *tx, int32_t count, const int64_t *ids, int32_t *answers,
               fp_error *err);
-/* pairs: (id, generation); generation -1: whichever it is now. delay of item i: delay + i*gap. */
+/* What is dead or unknown, in line again. pairs: (id, generation); generation -1: whichever it is
+** now. delay of item i: delay + i*gap. What is dead begins at attempt 0; what is unknown goes on
+** counting, with one attempt more if they are used up. */
 int fp_replay(fp_store *store, int32_t count, const int64_t *pairs, int64_t delay_us,
               int64_t gap_us, int32_t apply, int32_t *answers, fp_error *err);
+/* What is unknown has arrived: it is done. pairs as in fp_replay; the note, up to 1000 bytes, stays
+** as the text of its failure. A lane that halted for it goes on. answers[i]: FP_DONE, FP_GONE,
+** FP_NOT_DEAD, FP_SUPERSEDED. */
+int fp_confirm(fp_store *store, int32_t count, const int64_t *pairs, const char *note,
+               int32_t note_bytes, int32_t *answers, fp_error *err);
 int fp_release_lane(fp_store *store, int64_t queue, const char *lane, int32_t lane_bytes,
                     int32_t *released, fp_error *err);
 /* Outcomes of `state` (3: done, listed or not) that ended before a moment; queue 0: every one.

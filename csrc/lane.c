@@ -133,10 +133,10 @@ int lane_park(txn *t, const policy *p, span name, int64_t id, fp_error *err) {
   return set(t, p->queue, name, &l, err);
 }
 
-int lane_release(txn *t, const policy *p, span name, bool *released, fp_error *err) {
+int lane_release(txn *t, const policy *p, span name, int64_t by, bool *released, fp_error *err) {
   lane l;
   int code = get(t, p->queue, name, &l, err);
-  *released = l.found && l.held;
+  *released = l.found && l.held && (by == 0 || by == l.parked_by);
   if (code != FP_OK || !*released) return code;
   lane before = l;
   l.held = 0;

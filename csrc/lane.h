@@ -14,9 +14,11 @@
 int lane_enter(txn *t, const policy *p, span name, int64_t *turn, fp_error *err);
 /* One that stood in the line has left it: the next one steps in. */
 int lane_leave(txn *t, const policy *p, span name, fp_error *err);
-/* The same, where the head died and the queue says halt: nobody steps in until lane_release. */
+/* The same, where the head died or is unknown and the queue says halt: nobody steps in until
+** lane_release. */
 int lane_park(txn *t, const policy *p, span name, int64_t id, fp_error *err);
-int lane_release(txn *t, const policy *p, span name, bool *released, fp_error *err);
+/* Lets a halted lane go on; `by` not 0: only if it was that message that halted it. */
+int lane_release(txn *t, const policy *p, span name, int64_t by, bool *released, fp_error *err);
 /* The queue's lane_width grew. */
 int lane_widen(txn *t, const policy *p, fp_error *err);
 

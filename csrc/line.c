@@ -101,6 +101,7 @@ int line_drop(txn *t, const place *at, bool *dropped, fp_error *err) {
   put_i64(&s, "due_at", at->due_at);
   put_i64(&s, "id", at->id);
   put_i64(&s, "token", at->token);
+  put_i64(&s, "stage", at->stage);
   int code = stmt_changes(&s, &changed, err);
   *dropped = changed == 1;
   return code;

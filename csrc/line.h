@@ -29,7 +29,8 @@ void facts_free(facts *f);
 
 int line_put(txn *t, const place *at, fp_error *err);
 int line_put_many(txn *t, const place *all, int64_t count, fp_error *err);
-int line_drop(txn *t, const place *at, bool *dropped, fp_error *err); /* by place and token */
+/* By place, token and stage: what another handle has begun is not as remembered. */
+int line_drop(txn *t, const place *at, bool *dropped, fp_error *err);
 
 /* May the remembered place of a claim be taken at its word? */
 bool line_trusts(const txn *t, const policy *p, const place *at);

@@ -4,7 +4,7 @@
 
 typedef struct ended {
   bool found;
-  int64_t state, generation;
+  int64_t state, attempts, token, generation;
 } ended;
 
 static int outcome_of(txn *t, int64_t id, ended *e, fp_error *err) {
@@ -17,8 +17,8 @@ static int outcome_of(txn *t, int64_t id, ended *e, fp_error *err) {
     (void)get_i64(&s, "kind");
     e->state = get_i64(&s, "state");
     (void)get_i64(&s, "settled_at");
-    (void)get_i64(&s, "attempts");
-    (void)get_i64(&s, "token");
+    e->attempts = get_i64(&s, "attempts");
+    e->token = get_i64(&s, "token");
     e->generation = get_i64(&s, "generation");
   }
   return stmt_end(&s, err);
@@ -53,6 +53,14 @@ static int take_key(txn *t, const facts *f, int64_t id, fp_error *err) {
   return key_take(t, &k, id, &owner, &equal, err);
 }
 
+/* What is dead has a new start. What is unknown may have been sent so often, and goes on counting:
+** the operator's retry is its next attempt, and the last one if they were used up. */
+static int64_t attempts_of(const ended *e, const facts *f) {
+  if (e->state == FP_STATE_DEAD) return 0;
+  bool used_up = f->max_attempts > 0 && e->attempts >= f->max_attempts;
+  return used_up ? f->max_attempts - 1 : e->attempts;
+}
+
 static int bring_back(txn *t, int64_t id, const ended *e, const facts *f, int64_t due,
                       fp_error *err) {
   const policy *p;
@@ -67,7 +75,8 @@ static int bring_back(txn *t, int64_t id, const ended *e, const facts *f, int64_
   if (code != FP_OK) return code;
 
   place at = {.id = id, .turn = line_turn(f->queue, f->priority), .due_at = due, .placed_at = due,
-              .generation = e->generation, .addressed = p->field[ADDRESSED] != 0};
+              .attempts = attempts_of(e, f), .generation = e->generation,
+              .addressed = p->field[ADDRESSED] != 0};
   if (room < 0) {
     at.turn = room;
     at.due_at = at.placed_at = 0;
@@ -96,6 +105,57 @@ int revive(txn *t, void *argument, fp_error *err) {
       int64_t due = t->now_us + g->delay_us + i * g->gap_us;
       code = bring_back(t, id, &e, &f, due, err);
     }
+    facts_free(&f);
+  }
+  return code;
+}
+
+/* ---- the operator's word ---- */
+
+/* Its outcome is another one now; its key and its place in the lane went when it became unknown. */
+static int resolve(txn *t, int64_t id, const ended *e, const facts *f, span note, fp_error *err) {
+  const policy *p;
+  bool released;
+  const failure word = {.kind = LITERAL("confirmed"), .text = note};
+  const place at = {.id = id, .queue = f->queue, .kind = f->kind, .attempts = e->attempts,
+                    .token = e->token, .generation = e->generation};
+  int code = db_policy(t->d, f->queue, &p, err);
+  if (code != FP_OK) return code;
+  bool kept = settle_keeps(p, FP_DONE_LISTED, (int32_t)f->life);
+  code = txn_drop(t, SQL_OUTCOME_DROP, id, err);
+  if (code == FP_OK && kept) {
+    int32_t state = settle_state(p, FP_DONE_LISTED);
+    code = settle_outcome(t, &at, state, &word, NO_SPAN, err);
+  }
+  if (code == FP_OK && !kept) code = settle_forget(t, id, err);
+  if (code == FP_OK && f->lane.at != NULL) {
+    code = lane_release(t, p, f->lane, id, &released, err);
+  }
+  txn_count(t, f->queue, N_UNKNOWN, -1);
+  if (kept) txn_count(t, f->queue, N_DONE, 1);
+  txn_ring(t, f->queue);
+  return code;
+}
+
+int confirm(txn *t, void *argument, fp_error *err) {
+  confirming *g = argument;
+  int code = FP_OK;
+  for (int32_t i = 0; code == FP_OK && i < g->count; i++) {
+    int64_t id = g->pairs[2 * i], generation = g->pairs[2 * i + 1];
+    ended e;
+    facts f;
+    code = outcome_of(t, id, &e, err);
+    if (code == FP_OK) code = line_facts(t, id, &f, err);
+    if (code != FP_OK) return code;
+    bool current = generation < 0 || generation == e.generation;
+    if (!f.found) {
+      g->answers[i] = FP_GONE;
+    } else if (e.state != FP_STATE_UNKNOWN) {
+      g->answers[i] = FP_NOT_DEAD;
+    } else {
+      g->answers[i] = current ? FP_DONE : FP_SUPERSEDED;
+    }
+    if (g->answers[i] == FP_DONE) code = resolve(t, id, &e, &f, g->note, err);
     facts_free(&f);
   }
   return code;

@@ -1,4 +1,5 @@
-/* Replay: what is dead or unknown stands in line again, under its own id, from attempt 0.
+/* Replay: what is dead or unknown stands in line again, under its own id; and its opposite, the
+** word of an operator that what is unknown has arrived.
 **
 ** A dead letter has a generation, raised each time it dies; a replay names the one it means, so of
 ** several operators one wins, and an old request cannot wake a newer death. */
@@ -15,5 +16,13 @@ typedef struct reviving {
   int32_t *answers;
 } reviving;
 int revive(txn *t, void *reviving_argument, fp_error *err);
+
+typedef struct confirming {
+  int32_t count;
+  const int64_t *pairs; /* as above */
+  span note;
+  int32_t *answers;
+} confirming;
+int confirm(txn *t, void *confirming_argument, fp_error *err);
 
 #endif

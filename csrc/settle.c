@@ -9,8 +9,8 @@ span settle_cut(const char **at, int64_t bytes) {
   return part;
 }
 
-static int put_outcome(txn *t, const place *at, int32_t state, const failure *why, span result,
-                       fp_error *err) {
+int settle_outcome(txn *t, const place *at, int32_t state, const failure *why, span result,
+                   fp_error *err) {
   bool died = state == FP_STATE_DEAD || state == FP_STATE_UNKNOWN;
   stmt s = stmt_use(&t->d->sql, SQL_OUTCOME_PUT);
   put_i64(&s, "id", at->id);
@@ -55,8 +55,7 @@ static void count_out(txn *t, const place *at) {
   txn_count(t, at->queue, state, -1);
 }
 
-/* Nothing of the message stays: no outcome, no row, no progress. */
-static int forget(txn *t, int64_t id, fp_error *err) {
+int settle_forget(txn *t, int64_t id, fp_error *err) {
   int code = txn_drop(t, SQL_MESSAGE_DROP, id, err);
   if (code == FP_OK && txn_progressed(t)) code = txn_drop(t, SQL_PROGRESS_DROP, id, err);
   return code;
@@ -70,7 +69,8 @@ static int untie(txn *t, const place *at, const policy *p, int32_t state, bool f
     code = key_free(t, at->queue, f->kind, FP_LIFE_LIVE, f->key, at->id, err);
   }
   if (code != FP_OK || f->lane.at == NULL || at->turn < 0) return code;
-  if (state == FP_STATE_DEAD && p->field[ON_DEAD] == 1) {
+  /* The next one must not overtake what may have to be sent once more. */
+  if ((state == FP_STATE_DEAD || state == FP_STATE_UNKNOWN) && p->field[ON_DEAD] == 1) {
     return lane_park(t, p, f->lane, at->id, err);
   }
   return lane_leave(t, p, f->lane, err);
@@ -95,11 +95,11 @@ static int leave(txn *t, const place *at, int32_t state, const failure *why, spa
   bool kept = settle_keeps(p, state, at->life);
   state = settle_state(p, state);
   if (at->life == FP_LIFE_LIVE || at->laned) code = line_facts(t, at->id, &f, err);
-  if (code == FP_OK && kept) code = put_outcome(t, at, state, why, result, err);
+  if (code == FP_OK && kept) code = settle_outcome(t, at, state, why, result, err);
   if (code == FP_OK && (at->life == FP_LIFE_LIVE || at->laned)) {
     code = untie(t, at, p, state, free_key, &f, err);
   }
-  if (code == FP_OK && !kept) code = forget(t, at->id, err);
+  if (code == FP_OK && !kept) code = settle_forget(t, at->id, err);
   if (code == FP_OK && txn_troubled(t)) code = txn_drop(t, SQL_TROUBLE_DROP, at->id, err);
   facts_free(&f);
   count_out(t, at);
@@ -257,6 +257,8 @@ static int carry_out(txn *t, const fp_verdict *v, const char **blob, int32_t *an
                                   : at.placed_at, err);
     case FP_FAIL: return leave(t, &at, FP_STATE_DEAD, &why, NO_SPAN, true, err);
     case FP_CANCEL: return leave(t, &at, FP_CANCELLED, &why, NO_SPAN, true, err);
+    case FP_UNKNOWN: return leave(t, &at, FP_STATE_UNKNOWN, &why, NO_SPAN, true, err);
+    case FP_BEGIN: at.stage = FP_BEGUN; return renew(t, &at, v->delay_us, err);
     default: assert(v->verb == FP_RENEW); return renew(t, &at, v->delay_us, err);
   }
 }

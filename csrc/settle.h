@@ -33,6 +33,14 @@ typedef struct failure {
 ** or neither as the queue says. */
 int settle_leave(txn *t, const place *at, int32_t state, const failure *why, span result,
                  fp_error *err);
+/* Its outcome, `state` as settle_state has it. What dies or is unknown is a further generation. */
+int settle_outcome(txn *t, const place *at, int32_t state, const failure *why, span result,
+                   fp_error *err);
+/* Nothing of the message stays: no outcome, no row, no progress. */
+int settle_forget(txn *t, int64_t id, fp_error *err);
+/* Does an outcome stay, and in which state? */
+bool settle_keeps(const policy *p, int32_t state, int32_t life);
+int32_t settle_state(const policy *p, int32_t state);
 /* What failed before is forgotten, and max_age counts from `since_us` on. */
 int settle_anew(txn *t, int64_t id, int64_t since_us, fp_error *err);
 /* Cancels what stands at *at. `free_key` false: the key has another owner already. */

@@ -8,9 +8,6 @@
 fp_verdict settle_verdict(const fp_settle *all, int32_t i);
 /* The columns of a verdict's blob, cut in order. */
 span settle_cut(const char **at, int64_t bytes);
-/* Does an outcome stay, and in which state? */
-bool settle_keeps(const policy *p, int32_t state, int32_t life);
-int32_t settle_state(const policy *p, int32_t state);
 
 /* Looks at the claims from `first` on, of which the next *length (at least one) belong together.
 ** *together: they are settled, and the blob is behind their results; else nothing has changed, and

@@ -51,7 +51,7 @@
     " SELECT c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10 FROM fencepost_given(:rows)")          \
   X(DUE_DROP,                                                                                   \
     "DELETE FROM fencepost_due WHERE turn = :turn AND due_at = :due_at AND id = :id"            \
-    " AND token = :token")                                                                      \
+    " AND token = :token AND stage = :stage")                                                   \
   /* The rows just selected. The bound is the last selected row, so that what was read and what \
   ** is taken cannot differ; changes() must say how many they were. */                          \
   X(DUE_DROP_RANGE,                                                                             \

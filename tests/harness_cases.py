@@ -225,6 +225,26 @@ def settle_a_batch_in_every_way(core: Core, held: Context) -> None:
     assert settle(core, *said) == DONE * 5
 
 
+@case(scene.sending)
+def begin(core: Core, held: Context) -> None:
+    assert settle(core, say(held[0], lib.FP_BEGIN, -1), say(held[1], lib.FP_BEGIN, -1)) == DONE * 2
+
+
+@case(scene.sending)
+def ack_what_was_begun(core: Core, held: Context) -> None:
+    assert ack(core, *held) == DONE * 2
+
+
+@case(scene.sending)
+def put_aside_as_unknown(core: Core, held: Context) -> None:
+    assert settle(core, say(held[0], lib.FP_UNKNOWN)) == DONE
+
+
+@case(scene.sender_lost)
+def claim_that_puts_aside_as_unknown(core: Core, held: Context) -> None:
+    assert take(core, held[0].queue, 5) == []
+
+
 # ---- by id ---------------------------------------------------------------------------------------
 
 
@@ -247,6 +267,16 @@ def cancel_waiting(core: Core, id: Context) -> None:
 def replay(core: Core, ids: Context) -> None:
     pairs = array("q", [ids[0], -1, ids[1], 1])
     assert core.replay(pairs, 5, 1, apply=True) == DONE * 2
+
+
+@case(scene.unknown)
+def retry_what_is_unknown(core: Core, held: Context) -> None:
+    assert core.replay(array("q", [held.id, 1]), 0, 0, apply=True) == DONE
+
+
+@case(scene.unknown)
+def confirm_what_is_unknown(core: Core, held: Context) -> None:
+    assert core.confirm(array("q", [held.id, 1]), b"seen there") == DONE
 
 
 @case(scene.ended)

@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 from harness_core import Held, Verdict, lib
 
-PENDING, LEASED, WAITING = lib.FP_PENDING, lib.FP_LEASED, lib.FP_WAITING
+PENDING, LEASED, BEGUN, WAITING = lib.FP_PENDING, lib.FP_LEASED, lib.FP_BEGUN, lib.FP_WAITING
+UNKNOWN = lib.FP_STATE_UNKNOWN
+OUT = (LEASED, BEGUN)
 DONE, DONE_UNLISTED, DEAD = lib.FP_DONE_LISTED, lib.FP_DONE_UNLISTED, lib.FP_STATE_DEAD
 CANCELLED, LASTING, LIVE = lib.FP_CANCELLED, lib.FP_LIFE_LASTING, lib.FP_LIFE_LIVE
 
@@ -29,6 +31,7 @@ class Queue:
     number: int
     bulk: bool = False
     halts: bool = False
+    resends: bool = False
     max_attempts: int = 2
     lane_width: int = 1
     paused: bool = False
@@ -47,7 +50,7 @@ class Saying(NamedTuple):
     span: int
 
     def span_us(self) -> int:
-        return self.span or int(self.verb == "RENEW")
+        return self.span or int(self.verb in ("RENEW", "BEGIN"))
 
     def verdict(self) -> Verdict:
         code = getattr(lib, f"FP_{self.verb}")
@@ -64,6 +67,7 @@ class Claiming(NamedTuple):
 class Lane:
     out: int = 0
     held: bool = False
+    parked_by: int = 0
 
 
 @dataclass(eq=False)
@@ -166,7 +170,7 @@ class Model:
         queue, said = message.queue, message.said
         waited = message.state == WAITING
         message.state, message.token = state, token
-        if state == DEAD:
+        if state in (DEAD, UNKNOWN):
             message.generation += 1
         elif queue.bulk and said.life != LASTING:
             del self.messages[message.id]
@@ -177,7 +181,8 @@ class Model:
         lane = self.lane_of(message)
         if lane is not None and said.lane is not None and not waited:
             lane.out -= 1
-            lane.held = lane.held or (state == DEAD and queue.halts)
+            if state in (DEAD, UNKNOWN) and queue.halts:
+                lane.held, lane.parked_by = True, message.id
             self.refill(queue, said.lane)
 
     def back(self, message: Message, place: int) -> None:
@@ -185,12 +190,51 @@ class Model:
         message.holder = message.worker = None
         message.place = message.placed_at = place
 
+    def confirm(self, message: Message) -> None:
+        queue, said = message.queue, message.said
+        message.state = DONE_UNLISTED if queue.bulk else DONE
+        if queue.bulk and said.life != LASTING:
+            del self.messages[message.id]
+        lane = self.lane_of(message)
+        if lane is not None and said.lane is not None and lane.parked_by == message.id:
+            self.release_lane(queue, said.lane)
+
+    def answer(self, saying: Saying, handle: object, worker: object) -> int:
+        """What the verdict is answered; the model has then done the same."""
+        (claim, verb, _), span = saying, saying.span_us()
+        held = claim.held
+        one = self.messages.get(held.id)
+        if one is None:
+            return int(lib.FP_LOST)
+        if one.state not in (PENDING, WAITING, *OUT):
+            return int(lib.FP_ALREADY if one.token == held.token else lib.FP_LOST)
+        elsewhere = one.queue.bulk and one.holder != handle
+        if one.state not in OUT or one.token != held.token or elsewhere:
+            return int(lib.FP_LOST)
+        if verb == "RETRY" and one.attempts >= one.queue.max_attempts:
+            self.end(one, DEAD, held.token)
+            return int(lib.FP_DEAD)
+        if verb in ("RELEASE", "LATER"):
+            one.attempts -= 1
+        if verb in ("RENEW", "BEGIN"):
+            one.place, one.worker = self.now + span, worker
+            one.state = BEGUN if verb == "BEGIN" else one.state
+        elif verb == "RELEASE":
+            later = self.now + span
+            self.back(one, later if span > 0 and later > one.placed_at else one.placed_at)
+        elif verb in ("RETRY", "LATER"):
+            self.back(one, self.now + span)
+        else:
+            ends = {"ACK": DONE, "FAIL": DEAD, "CANCEL": CANCELLED, "UNKNOWN": UNKNOWN}
+            self.end(one, ends[verb], held.token)
+        return int(lib.FP_DONE)
+
     # ---- claiming
 
     def died(self, worker: object) -> None:
         """What it held is due now, if its lease has not run out before."""
         for one in self.messages.values():
-            if one.state == LEASED and one.worker == worker and one.place > self.now:
+            if one.state in OUT and one.worker == worker and one.place > self.now:
                 one.place = self.now
 
     def level(self, queue: Queue, below: int) -> int | None:
@@ -202,7 +246,7 @@ class Model:
 
     def in_line(self, queue: Queue) -> Iterator[Message]:
         for message in self.messages.values():
-            if message.queue is queue and message.state in (PENDING, LEASED):
+            if message.queue is queue and message.state in (PENDING, *OUT):
                 yield message
 
     def due(self, queue: Queue, priority: int, limit: int) -> list[Message]:
@@ -236,10 +280,11 @@ class Model:
             rows = self.due(queue, priority, left)
             picked: list[Message] = []
             for row in rows:
-                if row.attempts >= queue.max_attempts:
+                doubted = row.state == BEGUN and not queue.resends
+                if doubted or row.attempts >= queue.max_attempts:
                     buried.append(row)
                     continue
-                alone = row.state == LEASED
+                alone = row.state in OUT
                 if alone and taken + picked:
                     stop = True
                     break
@@ -254,7 +299,8 @@ class Model:
                 row.attempts += 1
             taken += picked
             for row in buried:
-                self.end(row, DEAD, 0)
+                doubted = row.state == BEGUN and not queue.resends
+                self.end(row, UNKNOWN if doubted else DEAD, 0)
             if stop:
                 return True
             if not buried and len(rows) < left:

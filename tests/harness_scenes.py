@@ -95,6 +95,32 @@ def say(claim: Held, verb: int, delay_us: int = 0) -> Verdict:
     return Verdict(claim.id, claim.token, verb, delay_us, None, b"error", None, b"not yet")
 
 
+def outbox(core: Core, **fields: int) -> int:
+    return define(core, "outbox", lib.FP_PROFILE_OUTBOX, **fields)
+
+
+def sending(core: Core) -> list[Held]:
+    """Claims of two deliveries, the first one begun; its lane halts for it, and one waits in it."""
+    queue = outbox(core, on_dead=1, max_attempts=1)
+    put(core, queue, b"a", b"b", b"c", lanes=[b"x", None, b"x"], keys=[b"k", None, None], life=2)
+    held = take(core, queue, 2)
+    core.settle(None, [Verdict(held[0].id, held[0].token, lib.FP_BEGIN, -1)])
+    return held
+
+
+def sender_lost(core: Core) -> list[Held]:
+    """The same, and long after the leases have run out."""
+    held = sending(core)
+    core.hand(LATER)
+    return held
+
+
+def unknown(core: Core) -> Held:
+    first, _ = sending(core)
+    settle(core, say(first, lib.FP_UNKNOWN))
+    return first
+
+
 def wakeup(core: Core) -> int:
     """One that is due in ten seconds, under its live key."""
     queue = define(core, "wake", lib.FP_PROFILE_WAKEUP)

@@ -48,9 +48,10 @@ from harness_model import (
     DEAD,
     DONE,
     LASTING,
-    LEASED,
     LIVE,
+    OUT,
     PENDING,
+    UNKNOWN,
     WAITING,
     Claim,
     Claiming,
@@ -61,8 +62,9 @@ from harness_model import (
     Saying,
 )
 
-NAMES = {"bulk": lib.FP_PROFILE_QUEUE, "jobs": lib.FP_PROFILE_JOB, "halts": lib.FP_PROFILE_JOB}
+NAMES = {"bulk": lib.FP_PROFILE_QUEUE, "jobs": lib.FP_PROFILE_JOB, "halts": lib.FP_PROFILE_OUTBOX}
 VERBS = ["ACK", "ACK", "RETRY", "RELEASE", "LATER", "FAIL", "CANCEL", "RENEW"]
+VERBS += ["BEGIN", "BEGIN", "BEGIN", "UNKNOWN"]
 
 puts = st.builds(
     Put,
@@ -94,9 +96,10 @@ class Machine(RuleBasedStateMachine):
     def define_the_queues(self) -> None:
         policy = {"max_attempts": 2, "max_age_us": 0, "base_us": 7, "factor_milli": 1000}
         for name, profile in NAMES.items():
-            halts = name == "halts"
-            number = define(self.cores[0], name, profile, on_dead=int(halts), **policy)
-            queue = Queue(number, bulk=name == "bulk", halts=halts)
+            halts, resends = name == "halts", name == "jobs"
+            policy.update(on_dead=int(halts), on_unknown=int(resends))
+            number = define(self.cores[0], name, profile, **policy)
+            queue = Queue(number, bulk=name == "bulk", halts=halts, resends=resends)
             self.model.queues[number] = queue
             for lane in (None, b"x", b"x"):
                 said = Put(b"a", START, lane=lane)
@@ -197,7 +200,9 @@ class Machine(RuleBasedStateMachine):
             take = Take([one.number for one in claiming.queues], claiming.limit, claiming.lease)
             answers, rows = core.step(verdicts if said else None, take)
             found = held(rows)
-        assert answers == [self.expected(saying, self.handle(handle)) for saying in said]
+        mine = self.handle(handle)
+        worker = mine if mine in self.registered else None
+        assert answers == [self.model.answer(saying, mine, worker) for saying in said]
         if claiming is not None:
             self.claimed(handle, found, claiming)
 
@@ -215,36 +220,6 @@ class Machine(RuleBasedStateMachine):
             self.registered.add(self.handle(handle))
             self.claims.append(Claim(one, self.handle(handle)))
 
-    def expected(self, saying: Saying, handle: tuple[int, int]) -> int:
-        """What the verdict must be answered, once the model has done the same."""
-        (claim, verb, _), span, model = saying, saying.span_us(), self.model
-        held = claim.held
-        one = model.messages.get(held.id)
-        if one is None:
-            return int(lib.FP_LOST)
-        if one.state not in (PENDING, WAITING, LEASED):
-            return int(lib.FP_ALREADY if one.token == held.token else lib.FP_LOST)
-        unknown = one.queue.bulk and one.holder != handle
-        if one.state != LEASED or one.token != held.token or unknown:
-            return int(lib.FP_LOST)
-        if verb == "RETRY" and one.attempts >= one.queue.max_attempts:
-            model.end(one, DEAD, held.token)
-            return int(lib.FP_DEAD)
-        if verb in ("RELEASE", "LATER"):
-            one.attempts -= 1
-        if verb == "RENEW":
-            one.place = model.now + span
-            one.worker = handle if handle in self.registered else None
-        elif verb == "RELEASE":
-            later = model.now + span
-            model.back(one, later if span > 0 and later > one.placed_at else one.placed_at)
-        elif verb in ("RETRY", "LATER"):
-            model.back(one, model.now + span)
-        else:
-            state = {"ACK": DONE, "FAIL": DEAD, "CANCEL": CANCELLED}[verb]
-            model.end(one, state, held.token)
-        return int(lib.FP_DONE)
-
     @precondition(lambda self: self.numbers[1:])
     @rule(handle=handles, pick=which)
     def cancel(self, handle: int, pick: int) -> None:
@@ -254,7 +229,7 @@ class Machine(RuleBasedStateMachine):
         one = self.model.messages.get(id_)
         if one is None:
             assert answer == lib.FP_GONE
-        elif one.state not in (PENDING, WAITING, LEASED):
+        elif one.state not in (PENDING, WAITING, *OUT):
             assert answer == lib.FP_ALREADY
         elif not self.can_be_found(one, self.handle(handle)):
             assert answer == lib.FP_INVALID
@@ -273,17 +248,27 @@ class Machine(RuleBasedStateMachine):
         one = list(self.model.messages.values())[pick % len(self.model.messages)]
         (answer,) = self.cores[handle].replay(array("q", [one.id, -1]), 0, 0, apply=True)
         said = one.said
-        if one.state != DEAD:
+        if one.state not in (DEAD, UNKNOWN):
             assert answer == lib.FP_NOT_DEAD
         elif said.life == LIVE and (one.queue.number, LIVE, said.key) in self.model.keys:
             assert answer == lib.FP_LIVE_KEY
         else:
             assert answer == lib.FP_DONE
-            one.attempts = 0
+            again = min(one.attempts, one.queue.max_attempts - 1)
+            one.attempts = again if one.state == UNKNOWN else 0
             self.model.back(one, self.model.now)
             if said.key is not None and said.life == LIVE:
                 self.model.keys[one.queue.number, LIVE, said.key] = one.id
             self.model.enter(one)
+
+    @precondition(lambda self: self.model.messages)
+    @rule(handle=handles, pick=which)
+    def confirm(self, handle: int, pick: int) -> None:
+        one = list(self.model.messages.values())[pick % len(self.model.messages)]
+        (answer,) = self.cores[handle].confirm(array("q", [one.id, -1]), b"")
+        assert answer == (lib.FP_DONE if one.state == UNKNOWN else lib.FP_NOT_DEAD)
+        if one.state == UNKNOWN:
+            self.model.confirm(one)
 
     @rule(handle=handles, pick=which, paused=st.booleans())
     def pause(self, handle: int, pick: int, paused: bool) -> None:
@@ -338,8 +323,8 @@ class Machine(RuleBasedStateMachine):
             states = [one.state for one in self.model.messages.values() if one.queue is queue]
             assert found.pending == states.count(PENDING)
             assert found.waiting == states.count(WAITING)
-            assert found.leased == states.count(LEASED)
-            assert found.dead == states.count(DEAD)
+            assert found.leased == sum(state in OUT for state in states)
+            assert (found.dead, found.unknown) == (states.count(DEAD), states.count(UNKNOWN))
             assert found.cancelled == states.count(CANCELLED)
             assert found.done == sum(state in (lib.FP_DONE_UNLISTED, DONE) for state in states)
 
@@ -354,7 +339,7 @@ class Machine(RuleBasedStateMachine):
             assert found is not None
             assert found.state == one.state
             assert (found.attempt, found.generation) == (one.attempts, one.generation)
-            if one.state in (PENDING, LEASED):
+            if one.state in (PENDING, *OUT):
                 assert found.due == one.place
 
     def teardown(self) -> None:

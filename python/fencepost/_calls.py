@@ -196,6 +196,13 @@ class Core:
         self._call(lib.fp_replay, count, flat, delay_us, gap_us, apply, answers)
         return list(answers)
 
+    def confirm(self, pairs: array[int], note: bytes) -> list[int]:
+        count = len(pairs) // 2
+        answers = ffi.new("int32_t[]", count)
+        flat = ffi.from_buffer("int64_t[]", pairs)
+        self._call(lib.fp_confirm, count, flat, note, len(note), answers)
+        return list(answers)
+
     def release_lane(self, queue: int, lane: bytes) -> bool:
         return bool(self._number(lib.fp_release_lane, queue, lane, len(lane), kind="int32_t *"))
 

@@ -34,6 +34,8 @@ class FP:
 
     PROFILE_QUEUE: Final[int] = lib.FP_PROFILE_QUEUE
     PROFILE_JOB: Final[int] = lib.FP_PROFILE_JOB
+    PROFILE_OUTBOX: Final[int] = lib.FP_PROFILE_OUTBOX
+    PROFILE_INBOX: Final[int] = lib.FP_PROFILE_INBOX
 
     LIFE_NONE: Final[int] = lib.FP_LIFE_NONE
     LIFE_LASTING: Final[int] = lib.FP_LIFE_LASTING
@@ -52,6 +54,8 @@ class FP:
     FAIL: Final[int] = lib.FP_FAIL
     CANCEL: Final[int] = lib.FP_CANCEL
     RENEW: Final[int] = lib.FP_RENEW
+    BEGIN: Final[int] = lib.FP_BEGIN
+    UNKNOWN: Final[int] = lib.FP_UNKNOWN
 
     ALONE_LAPSED: Final[int] = lib.FP_ALONE_LAPSED
     ALONE_TRIED: Final[int] = lib.FP_ALONE_TRIED

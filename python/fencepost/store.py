@@ -188,6 +188,8 @@ class Store(AbstractContextManager["Store"]):
         """
         Put dead or unknown messages back in line, due after `delay` seconds, at `rate` a second.
 
+        What is dead begins at its first attempt again; what is unknown goes on counting, and has
+        one attempt more if they were used up: only you can know that it did not arrive.
         What was replayed since it was listed is "superseded". `apply=False` says what would happen.
         """
         unwrap(self._file, None)
@@ -200,6 +202,19 @@ class Store(AbstractContextManager["Store"]):
             Replayed(message.id, _REPLAYED[answer])
             for message, answer in zip(wanted, answers, strict=True)
         ]
+
+    def confirm(self, messages: Iterable[Message], /, *, note: str = "") -> int:
+        """
+        Unknown messages have arrived: they are done; how many were unknown, and not dealt with
+        since they were listed.
+
+        `note`, up to 1000 bytes, is kept as the text of their `failure`, whose kind is then
+        "confirmed". A lane that halted for one of them goes on.
+        """
+        unwrap(self._file, None)
+        wanted = several(messages, "messages", Message)
+        pairs = _pack.pairs((message.id, message.generation) for message in wanted)
+        return self._file.core.confirm(pairs, name_bytes(note, "note")).count(FP.DONE)
 
     def cancel(self, messages: Iterable[Message], /) -> int:
         """
