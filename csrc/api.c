@@ -9,14 +9,12 @@
 #include "guest.h"
 #include "lane.h"
 #include "locks.h"
-#include "orphans.h"
 #include "policy.h"
 
 const char *fp_sqlite_version(void) { return sqlite3_libversion(); }
 int32_t fp_schema_version(void) { return SCHEMA_VERSION; }
 
 static void discard(fp_store *store) {
-  orphans_leave(store);
   registry_drop(&store->writer);
   roster_free(&store->roster);
   bell_free(&store->bell);
@@ -84,7 +82,6 @@ static void leave_registry(fp_store *store) {
   if (store->writer.worker != 0) {
     (void)group_run(store, NULL, "closing the store", ROW_BYTES, registry_strike, NULL, &unused);
   }
-  orphans_leave(store);
   registry_drop(&store->writer);
 }
 

@@ -125,49 +125,71 @@ static int take_over(txn *t, void *argument, fp_error *err) {
 
 /* ---- a look ---- */
 
+/* Who is new begins with a walk of its own; those who are known go on where they were. */
+static void renew_roster(roster *r) {
+  peers old = r->known;
+  int64_t at = 0;
+  for (int64_t i = 0; i < r->fresh.count; i++) {
+    peer *m = &r->fresh.list[i];
+    while (at < old.count && old.list[at].number < m->number) at++;
+    if (at < old.count && old.list[at].number == m->number) m->walked = old.list[at].walked;
+  }
+  r->known = r->fresh;
+  r->fresh = old;
+}
+
 static int read_roster(fp_store *store, roster *r, fp_error *err) {
   int64_t version = wake_version(store);
   if (r->read && version == r->version) return FP_OK;
-  int code = group_look(store, NULL, registry_read, r, err);
+  int code = group_look(store, NULL, registry_read, &r->fresh, err);
+  if (code == FP_OK) renew_roster(r);
   r->read = code == FP_OK;
   r->version = version;
   return code;
 }
 
-/* Another handle of this process cannot be dead; and what its locks answer is about others only. */
-static int find_dead(const locks_file *file, roster *r, fp_error *err) {
-  int64_t others = 0;
-  int rc = 0;
-  for (int64_t i = 0; i < r->count && r->dead == 0; i++) {
-    int64_t byte = LOCKS_WORKER + r->workers[i];
-    if (locks_held(file, byte)) continue;
-    others++;
-    if (locks_probe(file, byte) != 0) continue;
-    rc = locks_take(file, byte, false);
-    if (rc == 0) r->dead = r->workers[i];
+/* Takes the byte of a dead worker, in turn after the one that was served last; NULL: there is none.
+** A handle of this process cannot be dead, and its own locks say nothing of it. */
+static peer *find_dead(const locks_file *file, roster *r, int64_t *others, fp_error *err) {
+  peers *all = &r->known;
+  peer *dead = NULL;
+  int64_t first = 0;
+  while (first < all->count && all->list[first].number <= r->served) first++;
+  *others = 0;
+  for (int64_t i = 0; i < all->count; i++) {
+    peer *m = &all->list[(first + i) % all->count];
+    if (locks_held(file, LOCKS_WORKER + m->number)) continue;
+    ++*others;
+    if (dead != NULL || locks_probe(file, LOCKS_WORKER + m->number) != 0) continue;
+    int rc = locks_take(file, LOCKS_WORKER + m->number, false);
+    if (rc == ENOMEM) (void)err_memory(err);
+    if (rc == 0) dead = m;
   }
-  r->others = others;
-  return rc == ENOMEM ? err_memory(err) : FP_OK;
+  return dead;
 }
 
-static int take_slice(fp_store *store, roster *r, fp_error *err) {
-  slice s = {.worker = r->dead, .from = r->walked};
+static int take_slice(fp_store *store, roster *r, peer *dead, fp_error *err) {
+  slice s = {.worker = dead->number, .from = dead->walked};
   int code = group_run(store, NULL, "taking over from a dead worker", MOVED_MAX * ROW_BYTES,
                        take_over, &s, err);
-  if (code != FP_OK) return code;
-  r->walked = s.at;
-  if (s.over) orphans_leave(store);
-  return FP_OK;
+  r->served = dead->number;
+  if (code == FP_OK) dead->walked = s.at;
+  return code;
 }
 
-static int look(fp_store *store, fp_error *err) {
+/* *found: somebody was dead. */
+static int look(fp_store *store, int64_t *others, bool *found, fp_error *err) {
+  const locks_file *file = &store->writer.file;
   roster *r = &store->roster;
-  int code = FP_OK;
-  if (r->dead == 0) {
-    code = read_roster(store, r, err);
-    if (code == FP_OK) code = find_dead(&store->writer.file, r, err);
-  }
-  if (code == FP_OK && r->dead != 0) code = take_slice(store, r, err);
+  peer *dead = NULL;
+  *others = 0;
+  int code = read_roster(store, r, err);
+  if (code == FP_OK) dead = find_dead(file, r, others, err);
+  *found = dead != NULL;
+  if (dead == NULL) return err->code;
+  /* Only for as long as the slice takes: who claims but seldom must not keep others from it. */
+  code = take_slice(store, r, dead, err);
+  locks_drop(file, LOCKS_WORKER + dead->number);
   return code;
 }
 
@@ -181,27 +203,28 @@ static bool begin_look(fp_store *store, int64_t now_us) {
   return mine;
 }
 
-static void end_look(fp_store *store, int64_t next_us) {
+static void end_look(fp_store *store, bool needed, int64_t next_us) {
   roster *r = &store->roster;
   sys_lock(&store->gate);
   r->looking = false;
-  r->needed = r->others > 0 || r->dead != 0;
+  r->needed = needed;
   r->next_us = next_us;
   sys_unlock(&store->gate);
 }
 
 void orphans_look(fp_store *store) {
-  int64_t start_us = sys_awake_us(), pause_us = LOOK_US;
+  int64_t start_us = sys_awake_us(), pause_us = LOOK_US, others;
+  bool found;
   if (!store->writer.registers || !begin_look(store, start_us)) return;
   fp_error unused = {0};
-  int code = look(store, &unused);
+  int code = look(store, &others, &found, &unused);
   int64_t now_us = sys_awake_us();
-  if (code == FP_OK && store->roster.dead != 0) {
+  if (code == FP_OK && found) {
     pause_us = (now_us - start_us) * PAUSE_TIMES;
     if (pause_us < PAUSE_US_MIN) pause_us = PAUSE_US_MIN;
     if (pause_us > PAUSE_US_MAX) pause_us = PAUSE_US_MAX;
   }
-  end_look(store, now_us + pause_us);
+  end_look(store, others > 0, now_us + pause_us);
 }
 
 int64_t orphans_pause_us(fp_store *store) {
@@ -213,18 +236,9 @@ int64_t orphans_pause_us(fp_store *store) {
   return left_us > LEAST_US ? left_us : LEAST_US;
 }
 
-void orphans_leave(fp_store *store) {
-  roster *r = &store->roster;
-  if (r->dead != 0) locks_drop(&store->writer.file, LOCKS_WORKER + r->dead);
-  r->dead = 0;
-  r->walked = (reach){0};
-  r->read = false;
-}
-
 #ifdef FENCEPOST_TEST
 int orphans_look_now(fp_store *store, bool *more, fp_error *err) {
-  int code = look(store, err);
-  *more = store->roster.dead != 0 || !store->roster.read;
-  return code;
+  int64_t others;
+  return look(store, &others, more, err);
 }
 #endif

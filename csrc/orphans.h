@@ -2,8 +2,9 @@
 **
 **   1. Every handle that claims looks after the other workers, when it claims and while it waits,
 **      at most each LOOK_US. While nobody commits, a look costs one question for each of them.
-**   2. Whoever finds one dead takes its byte, so that one handle alone takes over from it; should
-**      that one die, too, the byte is free again and the next one goes on.
+**   2. Whoever finds one dead takes its byte for as long as a slice takes, so that one handle at a
+**      time takes over from it. The next slice is anybody's: whoever did the last one may have
+**      died, too, or have no call to look again. Several dead ones are served in turn.
 **   3. Each row that the dead one held is moved to now, and is then what it would be had its lease
 **      run out: its attempt is counted, its token opens something until the next claim. `worker`
 **      becomes negative: its holder is known to be dead, and a grace (storetime.h), which is for
@@ -21,8 +22,6 @@
 void orphans_look(fp_store *store);
 /* How long a waiter may sleep before it looks again; at most one slice of waiting. */
 int64_t orphans_pause_us(fp_store *store);
-/* The handle is closed: another one may go on. */
-void orphans_leave(fp_store *store);
 
 #ifdef FENCEPOST_TEST
 /* The same whatever the time, and what goes wrong is told. *more: there may be a further slice. */

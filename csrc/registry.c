@@ -56,22 +56,22 @@ void registry_drop(db *d) {
 }
 
 int registry_read(txn *t, void *argument, fp_error *err) {
-  roster *r = argument;
-  r->count = 0;
+  peers *m = argument;
+  m->count = 0;
   stmt s = stmt_use(&t->d->sql, SQL_WORKERS);
   put_i64(&s, "id", 0);
   while (stmt_row(&s)) {
-    if (r->count == r->room) {
-      int64_t room = r->room == 0 ? SMALL(16, 1) : r->room * 2;
-      int64_t *workers = mem_resize(r->workers, room * (int64_t)sizeof *workers);
-      if (workers == NULL) {
+    if (m->count == m->room) {
+      int64_t room = m->room == 0 ? SMALL(16, 1) : m->room * 2;
+      peer *list = mem_resize(m->list, room * (int64_t)sizeof *list);
+      if (list == NULL) {
         (void)err_memory(err);
         break;
       }
-      r->workers = workers;
-      r->room = room;
+      m->list = list;
+      m->room = room;
     }
-    r->workers[r->count++] = get_i64(&s, "id");
+    m->list[m->count++] = (peer){.number = get_i64(&s, "id")};
   }
   int code = stmt_end(&s, err);
   return code == FP_OK ? err->code : code;
@@ -85,6 +85,7 @@ int registry_has(txn *t, int64_t worker, bool *has, fp_error *err) {
 }
 
 void roster_free(roster *r) {
-  mem_free(r->workers);
+  mem_free(r->known.list);
+  mem_free(r->fresh.list);
   *r = (roster){0};
 }

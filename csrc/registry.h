@@ -21,19 +21,28 @@ typedef struct reach {
   int64_t turn, due_at, id;
 } reach;
 
-/* Who is registered, as a handle knows it, and the dead worker it is taking over from. */
+/* A worker, as another handle knows it. */
+typedef struct peer {
+  int64_t number;
+  reach walked; /* while it is taken over from; turn 0: not begun */
+} peer;
+
+typedef struct peers {
+  peer *list; /* by number */
+  int64_t count, room;
+} peers;
+
+/* Who is registered, as a handle knows it. */
 typedef struct roster {
   /* Guarded by the handle's gate: */
   bool looking;     /* a thread is at it */
   bool needed;      /* there is somebody to look after */
   int64_t next_us;  /* no look before that, on the clock of sys_awake_us */
   /* Of the thread that is at it: */
-  int64_t *workers; /* their numbers, as the file said at `version` */
-  int64_t count, room, version;
+  peers known, fresh; /* at `version`; what is just being read */
+  int64_t version;
   bool read;
-  int64_t others;   /* workers of other processes, at the last look */
-  int64_t dead;     /* whose byte this process holds now, so that nobody else takes over; 0: none */
-  reach walked;      /* how far along the line; turn 0: not yet begun */
+  int64_t served;   /* the worker that was taken over from last */
 } roster;
 
 /* The writer's connection has been opened: can its handle be registered? */
@@ -45,8 +54,8 @@ int registry_strike(txn *t, void *unused, fp_error *err);
 /* Its byte goes: whoever finds the row all the same, finds a dead worker's. */
 void registry_drop(db *d);
 
-/* A request of a reader: fills workers. */
-int registry_read(txn *t, void *roster_argument, fp_error *err);
+/* A request of a reader: all who are registered. */
+int registry_read(txn *t, void *peers_argument, fp_error *err);
 int registry_has(txn *t, int64_t worker, bool *has, fp_error *err);
 void roster_free(roster *r);
 

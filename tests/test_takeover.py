@@ -6,8 +6,9 @@ The leases here are an hour, as in test_death.py.
 
 from __future__ import annotations
 
+import signal
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -90,23 +91,27 @@ with opened(path, hand_us=-1) as core:
 """
 
 
-def test_who_takes_over_and_dies_is_followed_by_the_next(
+def moved(core: Core, ids: Iterable[int]) -> set[int]:
+    """Those that are due."""
+    now = core.now()
+    return {id_ for id_ in ids if due(core, id_) <= now}
+
+
+def test_who_begins_to_take_over_and_looks_no_more_keeps_nobody_from_it(
     core: Core, queue: int, path: Path
 ) -> None:
-    """While it lives nobody else does the same work; what it has moved is not moved again."""
+    """It lives, and has only no call to claim again; what it has moved is not moved once more."""
     put(core, queue, *[b"orphan"] * 5)
     Holder(path, 5).kill()
     heir = start(HEIR, path)
     assert heard(heir) is True
-    assert not look_after(core)
-    now = core.now()
-    moved = {id_ for id_ in range(1, 6) if due(core, id_) <= now}
-    assert len(moved) == 2
-    kill(heir)
+    before = {id_: due(core, id_) for id_ in moved(core, range(1, 6))}
+    assert len(before) == 2
     look_after_all(core)
-    assert all(due(core, id_) <= core.now() for id_ in range(1, 6))
-    assert all(due(core, id_) <= now for id_ in moved)
+    assert len(moved(core, range(1, 6))) == 5
+    assert {id_: due(core, id_) for id_ in before} == before
     assert len(claimed(core, queue, 5)) == 5
+    kill(heir)
 
 
 HEIR = """
@@ -114,6 +119,41 @@ with opened(path, hand_us=-1) as core:
     say(look_after(core))
     sys.stdin.read()
 """
+
+
+def test_who_dies_while_it_takes_over_is_followed_by_the_next(
+    core: Core, queue: int, path: Path
+) -> None:
+    """At any step of a slice: it was done, or it was not."""
+    put(core, queue, *[b"orphan"] * 5)
+    Holder(path, 5).kill()
+    for step in (3, 8, 13):
+        heir = start(KILLED, path, step)
+        assert heir.wait(60) == -signal.SIGKILL
+        assert len(moved(core, range(1, 6))) % 2 == 0
+    look_after_all(core)
+    assert len(claimed(core, queue, 5)) == 5
+
+
+KILLED = """
+with opened(path, hand_us=-1) as core:
+    lib.fp_fault_kill(int(sys.argv[2]))
+    while look_after(core):
+        pass
+"""
+
+
+def test_several_dead_workers_are_served_in_turn(core: Core, queue: int, path: Path) -> None:
+    """So that what one held does not wait for all that another one held."""
+    put(core, queue, *[b"orphan"] * 20)
+    many, few = Holder(path, 19), Holder(path, 1)
+    many.kill()
+    few.kill()
+    ((id_, _, _),) = few.claims
+    while not moved(core, [id_]):
+        assert look_after(core)
+    assert 1 < len(moved(core, range(1, 21))) < 20
+    assert len(claimed(core, queue, 20)) == 20
 
 
 def test_two_that_notice_at_once_do_no_harm(
@@ -159,6 +199,16 @@ def test_only_what_the_dead_one_held_is_moved(core: Core, path: Path) -> None:
 
 
 # ---- what goes wrong -----------------------------------------------------------------------------
+
+
+def test_taking_over_rings_for_who_waits(core: Core, queue: int, path: Path) -> None:
+    """Like a commit of a new message in that queue, and in no other."""
+    put(core, queue, b"orphan")
+    Holder(path).kill()
+    assert look_after(core)
+    rung = lib.fp_fault_rung()
+    assert rung & 1 << queue % 31
+    assert not rung & 1 << (queue + 1) % 31
 
 
 def test_a_look_that_fails_fails_no_claim(core: Core, queue: int, path: Path) -> None:
