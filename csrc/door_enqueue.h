@@ -4,6 +4,8 @@
 
 #include "door_guard.h"
 
+#define DOOR_IS_WAKEUP "(SELECT profile FROM fencepost_queue WHERE id = NEW.queue) = 4"
+
 #define DOOR_ENQUEUE                                                                            \
   "CREATE VIEW fencepost_enqueue (id, queue, kind, body, key, life, lane, priority, delay, due,"\
   " max_attempts, headers) AS SELECT id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL," \
@@ -29,8 +31,8 @@
               "(" DOOR_NOT_UTF8("NEW.body") ") OR (" DOOR_NOT_UTF8("NEW.headers") ")")          \
   DOOR_REFUSE("a key is text of 1 to 1024 bytes", DOOR_NO_NAME("NEW.key", "1024"))              \
   DOOR_REFUSE("the life of a key is ''lasting'' or ''live''",                                   \
-              "NEW.life IS NOT NULL AND (NEW.key IS NULL OR NEW.life NOT IN"                    \
-              " ('lasting', 'live'))")                                                          \
+              "NEW.life IS NOT NULL AND (NEW.key IS NULL"                                       \
+              " OR NEW.life NOT IN ('lasting', 'live'))")                                       \
   DOOR_REFUSE("a lane is text of 1 to 255 bytes", DOOR_NO_NAME("NEW.lane", "255"))              \
   DOOR_REFUSE("a priority is a whole number from -128 to 127",                                  \
               DOOR_NO_NUMBER("NEW.priority", "-128", "127"))                                    \
@@ -46,43 +48,54 @@
               " (SELECT id FROM fencepost_queue WHERE name = NEW.queue)) OR EXISTS (SELECT 1"   \
               " FROM fencepost_message WHERE id > (SELECT last FROM fencepost_tally"            \
               " WHERE queue = 0))")                                                             \
-  " INSERT INTO fencepost_kind (name) SELECT NEW.kind WHERE NEW.kind IS NOT NULL"               \
-  " AND NOT EXISTS (SELECT 1 FROM fencepost_kind WHERE name = NEW.kind);"                       \
-  " INSERT INTO fencepost_door_put SELECT r.id, r.now, r.queue, r.kind, r.life,"                \
-  " (SELECT k.id FROM fencepost_key k WHERE k.queue = r.queue"                                  \
-  " AND k.kind = r.kind AND k.life = r.life AND k.key = NEW.key"                                \
-  " AND (k.until IS NULL OR k.until > r.now)"                                                   \
-  /* An ended wake-up gives its key to the next one. */                                         \
-  " AND (r.profile <> 4 OR (EXISTS (SELECT 1 FROM fencepost_message WHERE id = k.id)"           \
-  " AND NOT EXISTS (SELECT 1 FROM fencepost_outcome WHERE id = k.id)))),"                       \
-  " CAST(NEW.body AS BLOB), NEW.key, NEW.lane, coalesce(NEW.priority, 0), CASE"                 \
-  " WHEN NEW.due IS NULL THEN r.now + CAST(round(coalesce(NEW.delay, 0) * 1000000.0)"           \
-  " AS INTEGER) ELSE CAST(round(NEW.due * 1000000.0) AS INTEGER)"                               \
+  " INSERT INTO fencepost_door_put VALUES ((SELECT last + 1 FROM fencepost_tally"               \
+  " WHERE queue = 0), " DOOR_NOW ", " DOOR_WALL ","                                             \
+  " (SELECT id FROM fencepost_queue WHERE name = NEW.queue), NEW.kind, CASE WHEN NEW.kind"      \
+  " IS NOT NULL THEN (SELECT id FROM fencepost_kind WHERE name = NEW.kind) ELSE 0 END,"         \
+  " CASE WHEN NEW.key IS NULL THEN 0 WHEN NEW.life = 'live' THEN 2 ELSE 1 END,"                 \
+  " CAST(NEW.body AS BLOB), NEW.key, NEW.lane, coalesce(NEW.priority, 0), NEW.delay, NEW.due,"  \
+  " NEW.max_attempts, CAST(NEW.headers AS BLOB)); END"
+
+/* `kind` NULL: the name is new. */
+#define DOOR_PUT                                                                                \
+  "CREATE VIEW fencepost_door_put (id, now, wall, queue, name, kind, life, body, key, lane,"    \
+  " priority, delay, due, max_attempts, headers) AS SELECT NULL, NULL, NULL, NULL, NULL, NULL," \
+  " NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL WHERE 0"
+
+/* The message that has the key. An ended wake-up gives its key to the next one. */
+#define DOOR_OWNER                                                                              \
+  "(SELECT k.id FROM fencepost_key k WHERE k.queue = NEW.queue AND k.kind = NEW.kind"           \
+  " AND k.life = NEW.life AND k.key = NEW.key AND (k.until IS NULL OR k.until > NEW.now)"       \
+  " AND (NOT " DOOR_IS_WAKEUP " OR (EXISTS (SELECT 1 FROM fencepost_message WHERE id = k.id)"   \
+  " AND NOT EXISTS (SELECT 1 FROM fencepost_outcome WHERE id = k.id))))"
+
+#define DOOR_PUT_IN                                                                             \
+  "CREATE TRIGGER fencepost_door_put_in INSTEAD OF INSERT ON fencepost_door_put BEGIN"          \
+  " INSERT INTO fencepost_kind (name) SELECT NEW.name WHERE NEW.kind IS NULL;"                  \
+  " INSERT INTO fencepost_door_key VALUES (NEW.id, NEW.now, NEW.queue,"                         \
+  " coalesce(NEW.kind, (SELECT id FROM fencepost_kind WHERE name = NEW.name)), NEW.life,"       \
+  " " DOOR_OWNER ", NEW.body, NEW.key, NEW.lane, NEW.priority,"                                 \
+  " CASE WHEN NEW.due IS NULL"                                                                  \
+  " THEN NEW.now + CAST(round(coalesce(NEW.delay, 0) * 1000000.0) AS INTEGER)"                  \
   /* `due` is read off a wall clock, which store time may be ahead of. */                       \
-  " + CASE WHEN r.now - r.wall > 100000 THEN r.now - r.wall ELSE 0 END END,"                    \
-  " coalesce(NEW.max_attempts, r.max_attempts), CAST(NEW.headers AS BLOB)"                      \
-  " FROM (SELECT h.last + 1 AS id, max(h.time, " DOOR_WALL ") AS now, " DOOR_WALL " AS wall,"   \
-  " q.id AS queue, q.profile AS profile, q.max_attempts AS max_attempts,"                       \
-  " coalesce((SELECT id FROM fencepost_kind WHERE name = NEW.kind), 0) AS kind,"                \
-  " CASE WHEN NEW.key IS NULL THEN 0 WHEN NEW.life = 'live' THEN 2 ELSE 1 END AS life"          \
-  " FROM fencepost_queue q CROSS JOIN fencepost_tally h"                                        \
-  " WHERE q.name = NEW.queue AND h.queue = 0) r; END"
+  " ELSE CAST(round(NEW.due * 1000000.0) AS INTEGER)"                                           \
+  " + CASE WHEN NEW.now - NEW.wall > 100000 THEN NEW.now - NEW.wall ELSE 0 END END,"            \
+  " coalesce(NEW.max_attempts, (SELECT max_attempts FROM fencepost_queue"                       \
+  " WHERE id = NEW.queue)), NEW.headers); END"
 
 /* `owner`: the message that has the key, NULL if the key is free. */
-#define DOOR_PUT                                                                                \
-  "CREATE VIEW fencepost_door_put (id, now, queue, kind, life, owner, body, key, lane,"         \
+#define DOOR_KEY                                                                                \
+  "CREATE VIEW fencepost_door_key (id, now, queue, kind, life, owner, body, key, lane,"         \
   " priority, due, max_attempts, headers) AS SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL,"  \
   " NULL, NULL, NULL, NULL, NULL, NULL WHERE 0"
-
-#define DOOR_IS_WAKEUP "(SELECT profile FROM fencepost_queue WHERE id = NEW.queue) = 4"
 
 /* Where a message was put first, as a condition on the line. */
 #define DOOR_FIRST_PLACE(id)                                                                    \
   "turn = (SELECT queue << 8 | (127 - priority) FROM fencepost_message WHERE id = " id ")"      \
   " AND due_at = (SELECT due FROM fencepost_message WHERE id = " id ") AND id = " id
 
-#define DOOR_PUT_IN                                                                             \
-  "CREATE TRIGGER fencepost_door_put_in INSTEAD OF INSERT ON fencepost_door_put BEGIN"          \
+#define DOOR_KEY_IN                                                                             \
+  "CREATE TRIGGER fencepost_door_key_in INSTEAD OF INSERT ON fencepost_door_key BEGIN"          \
   DOOR_REFUSE("another message has this key",                                                   \
               "NEW.owner IS NOT NULL AND NOT " DOOR_IS_WAKEUP " AND NOT EXISTS (SELECT 1"       \
               " FROM fencepost_message WHERE id = NEW.owner AND body = NEW.body"                \
@@ -92,41 +105,47 @@
               " FROM fencepost_queue q CROSS JOIN fencepost_tally c WHERE q.id = NEW.queue"     \
               " AND c.queue = NEW.queue AND q.max_size > 0"                                     \
               " AND c.pending + c.waiting + c.leased >= q.max_size)")                           \
-  /* An equal wake-up is re-armed: due at the earlier moment, or, leased, once more after. */   \
+  " INSERT INTO fencepost_door_rearm VALUES (NEW.owner, NEW.due, " DOOR_IS_WAKEUP ");"          \
+  " INSERT INTO fencepost_door_arrive VALUES (NEW.owner, NEW.id, NEW.now, NEW.queue, NEW.kind," \
+  " NEW.life, NEW.body, NEW.key, NEW.lane,"                                                     \
+  " (SELECT number FROM fencepost_lane WHERE queue = NEW.queue AND name = NEW.lane),"           \
+  " coalesce((SELECT l.held OR l.out >= q.lane_width FROM fencepost_lane l"                     \
+  " CROSS JOIN fencepost_queue q WHERE l.queue = NEW.queue AND l.name = NEW.lane"               \
+  " AND q.id = NEW.queue), 0), NEW.priority, NEW.due, NEW.max_attempts, NEW.headers); END"
+
+/* An equal wake-up is re-armed: due at the earlier moment, or, leased, once more after. */
+#define DOOR_REARM                                                                              \
+  "CREATE VIEW fencepost_door_rearm (owner, due, wakeup) AS SELECT NULL, NULL, NULL WHERE 0"
+
+#define DOOR_REARM_IN                                                                           \
+  "CREATE TRIGGER fencepost_door_rearm_in INSTEAD OF INSERT ON fencepost_door_rearm"            \
+  " WHEN NEW.wakeup AND NEW.owner IS NOT NULL BEGIN"                                            \
   " UPDATE fencepost_due SET due_at = NEW.due, placed_at = NEW.due, addressed = 1"              \
-  " WHERE " DOOR_FIRST_PLACE("NEW.owner") " AND stage = 0 AND due_at > NEW.due"                 \
-  " AND " DOOR_IS_WAKEUP ";"                                                                    \
+  " WHERE " DOOR_FIRST_PLACE("NEW.owner") " AND stage = 0 AND due_at > NEW.due;"                \
   " UPDATE fencepost_due SET due_at = NEW.due, placed_at = NEW.due WHERE id = NEW.owner"        \
-  " AND addressed = 1 AND stage = 0 AND due_at > NEW.due AND " DOOR_IS_WAKEUP ";"               \
+  " AND addressed = 1 AND stage = 0 AND due_at > NEW.due;"                                      \
   " UPDATE fencepost_due SET again = NEW.due WHERE id = NEW.owner AND addressed = 1"            \
-  " AND stage > 0 AND (again = 0 OR again > NEW.due) AND " DOOR_IS_WAKEUP ";"                   \
-  " INSERT INTO fencepost_door_arrive SELECT NEW.id, NEW.now, NEW.queue, NEW.kind, NEW.life,"   \
-  " NEW.body, NEW.key, NEW.lane, l.number, l.number IS NOT NULL"                                \
-  " AND (l.held OR l.out >= q.lane_width), NEW.priority, NEW.due, NEW.max_attempts, NEW.headers"\
-  " FROM fencepost_queue q"                                                                     \
-  " LEFT JOIN fencepost_lane l ON l.queue = NEW.queue AND l.name = NEW.lane"                    \
-  " WHERE q.id = NEW.queue AND NEW.owner IS NULL; END"
+  " AND stage > 0 AND (again = 0 OR again > NEW.due); END"
 
 /* `number`: of the lane, NULL if it is new or there is none; `waits` 1: behind others in it. */
 #define DOOR_ARRIVE                                                                             \
-  "CREATE VIEW fencepost_door_arrive (id, now, queue, kind, life, body, key, lane, number,"     \
-  " waits, priority, due, max_attempts, headers) AS SELECT NULL, NULL, NULL, NULL, NULL, NULL," \
-  " NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL WHERE 0"
+  "CREATE VIEW fencepost_door_arrive (owner, id, now, queue, kind, life, body, key, lane,"      \
+  " number, waits, priority, due, max_attempts, headers) AS SELECT NULL, NULL, NULL, NULL,"     \
+  " NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL WHERE 0"
 
 #define DOOR_ARRIVE_IN                                                                          \
-  "CREATE TRIGGER fencepost_door_arrive_in INSTEAD OF INSERT ON fencepost_door_arrive BEGIN"    \
+  "CREATE TRIGGER fencepost_door_arrive_in INSTEAD OF INSERT ON fencepost_door_arrive"          \
+  " WHEN NEW.owner IS NULL BEGIN"                                                               \
   /* The id is one number off the counter, a new lane's number the next one. */                 \
   " UPDATE fencepost_tally SET last = NEW.id + (NEW.lane IS NOT NULL AND NEW.number IS NULL),"  \
   " time = NEW.now WHERE queue = 0;"                                                            \
   " UPDATE fencepost_tally SET pending = pending + 1 - NEW.waits,"                              \
   " waiting = waiting + NEW.waits WHERE queue = NEW.queue;"                                     \
   /* A key whose time is over has its row still. */                                             \
-  " UPDATE fencepost_key SET id = NEW.id, digest = NULL, until = NULL WHERE queue = NEW.queue"  \
-  " AND kind = NEW.kind AND life = NEW.life AND key = NEW.key;"                                 \
+  " DELETE FROM fencepost_key WHERE queue = NEW.queue AND kind = NEW.kind"                      \
+  " AND life = NEW.life AND key = NEW.key;"                                                     \
   " INSERT INTO fencepost_key (queue, kind, life, key, id)"                                     \
-  " SELECT NEW.queue, NEW.kind, NEW.life, NEW.key, NEW.id WHERE NEW.key IS NOT NULL"            \
-  " AND NOT EXISTS (SELECT 1 FROM fencepost_key WHERE queue = NEW.queue AND kind = NEW.kind"    \
-  " AND life = NEW.life AND key = NEW.key);"                                                    \
+  " SELECT NEW.queue, NEW.kind, NEW.life, NEW.key, NEW.id WHERE NEW.key IS NOT NULL;"           \
   " UPDATE fencepost_lane SET out = out + 1 WHERE queue = NEW.queue AND name = NEW.lane"        \
   " AND NOT NEW.waits;"                                                                         \
   " INSERT INTO fencepost_lane (queue, name, number, out, held, parked_by)"                     \

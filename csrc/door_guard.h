@@ -5,6 +5,8 @@
 /* Milliseconds are all that SQLite's clock gives. It stands still for the whole INSERT. */
 #define DOOR_WALL "(CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000)"
 
+#define DOOR_NOW "(SELECT max(time, " DOOR_WALL ") FROM fencepost_tally WHERE queue = 0)"
+
 /* Bytes of a text are at most this many in UTF-8. In a UTF-16 file the bytes that SQLite counts are
 ** two for each unit, which is three at the most in UTF-8. */
 #define DOOR_LONGER(text, bytes)                                                                \

@@ -9,32 +9,33 @@
   " failure_text, lease_end) AS SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL"    \
   " WHERE 0"
 
-#define DOOR_TURN "m.queue << 8 | (127 - m.priority)"
+#define DOOR_ADDRESSED "(SELECT addressed FROM fencepost_queue WHERE id = NEW.queue)"
 
 /* Where the claim stands. A bulk queue has no index on id: there the caller says where the lease
 ** ends, or all that is out on that level is gone through. */
 #define DOOR_CLAIMED_AT                                                                         \
-  "CASE WHEN q.addressed THEN (SELECT d.due_at FROM fencepost_due d WHERE d.id = m.id"          \
-  " AND d.addressed = 1) ELSE coalesce((SELECT d.due_at FROM fencepost_due d"                   \
-  " WHERE d.turn = " DOOR_TURN " AND d.due_at = NEW.lease_end AND d.id = m.id"                  \
-  " AND d.token = NEW.token), (SELECT d.due_at FROM fencepost_due d"                            \
-  " WHERE d.turn = " DOOR_TURN " AND d.due_at > r.now"                                          \
-  " AND d.due_at <= r.now + (SELECT longest_lease FROM fencepost_meta WHERE one = 1)"           \
-  " AND d.id = m.id AND d.token = NEW.token)) END"
+  "CASE WHEN " DOOR_ADDRESSED " THEN (SELECT due_at FROM fencepost_due WHERE id = NEW.id"       \
+  " AND addressed = 1) ELSE coalesce((SELECT due_at FROM fencepost_due WHERE turn = NEW.turn"   \
+  " AND due_at = NEW.lease_end AND id = NEW.id AND token = NEW.token),"                         \
+  " (SELECT due_at FROM fencepost_due WHERE turn = NEW.turn AND due_at > NEW.now"               \
+  " AND due_at <= NEW.now + (SELECT longest_lease FROM fencepost_meta WHERE one = 1)"           \
+  " AND id = NEW.id AND token = NEW.token)) END"
 
 /* Where a message stands of which no claim is known. */
-#define DOOR_STANDS_AT                                                                          \
-  "CASE WHEN EXISTS (SELECT 1 FROM fencepost_due d WHERE d.turn = " DOOR_TURN                   \
-  " AND d.due_at = m.due AND d.id = m.id) THEN m.due WHEN q.addressed THEN"                     \
-  " (SELECT d.due_at FROM fencepost_due d WHERE d.id = m.id AND d.addressed = 1) END"
+#define DOOR_FIRST_AT                                                                           \
+  "(SELECT d.due_at FROM fencepost_message m CROSS JOIN fencepost_due d ON d.turn = NEW.turn"   \
+  " AND d.due_at = m.due AND d.id = m.id WHERE m.id = NEW.id)"
 #define DOOR_WAITS_AT                                                                           \
-  "(SELECT d.turn FROM fencepost_lane l CROSS JOIN fencepost_due d ON d.turn = -l.number"       \
-  " AND d.due_at = 0 AND d.id = m.id WHERE l.queue = m.queue AND l.name = m.lane)"
+  "(SELECT d.turn FROM fencepost_message m CROSS JOIN fencepost_lane l"                         \
+  " CROSS JOIN fencepost_due d ON d.turn = -l.number AND d.due_at = 0 AND d.id = m.id"          \
+  " WHERE m.id = NEW.id AND l.queue = m.queue AND l.name = m.lane)"
 
 #define DOOR_SETTLE_IN                                                                          \
   "CREATE TRIGGER fencepost_settle_in INSTEAD OF INSERT ON fencepost_settle BEGIN"              \
+  /* IN with more than two would build a table of them each time. */                            \
   DOOR_REFUSE("a verb is ack, retry, release, fail or cancel", "NEW.verb IS NULL"               \
-              " OR NEW.verb NOT IN ('ack', 'retry', 'release', 'fail', 'cancel')")              \
+              " OR (NEW.verb NOT IN ('ack', 'retry') AND NEW.verb NOT IN ('release', 'fail')"   \
+              " AND NEW.verb <> 'cancel')")                                                     \
   DOOR_REFUSE("an id is a whole number", "typeof(NEW.id) <> 'integer'")                         \
   DOOR_REFUSE("a token is a whole number from 1, and only cancel goes without",                 \
               "(NEW.token IS NULL AND NEW.verb <> 'cancel') OR "                                \
@@ -59,22 +60,32 @@
   DOOR_REFUSE("lease_end is the moment the claim was given, in microseconds",                   \
               DOOR_NO_NUMBER("NEW.lease_end", "0", "9223372036854775807"))                      \
   DOOR_REFUSE("the tables are damaged", DOOR_HEAD_DAMAGED)                                      \
-  " INSERT INTO fencepost_door_claim SELECT NEW.id, NEW.token, NEW.verb,"                       \
-  " CAST(round(NEW.delay * 1000000.0) AS INTEGER),"                                             \
-  " CAST(NEW.result AS BLOB), coalesce(NEW.failure_kind, CASE WHEN NEW.verb = 'fail'"           \
-  " OR NEW.failure_code IS NOT NULL OR NEW.failure_text IS NOT NULL THEN 'error' END),"         \
-  " NEW.failure_code, NEW.failure_text, r.now,"                                                 \
-  " CASE WHEN NEW.token IS NULL THEN coalesce(" DOOR_WAITS_AT ", " DOOR_TURN ")"                \
-  " ELSE " DOOR_TURN " END,"                                                                    \
-  " CASE WHEN NEW.token IS NOT NULL THEN " DOOR_CLAIMED_AT                                      \
-  " WHEN " DOOR_WAITS_AT " IS NOT NULL THEN 0 ELSE " DOOR_STANDS_AT " END"                      \
-  " FROM (SELECT max(time, " DOOR_WALL ") AS now FROM fencepost_tally WHERE queue = 0) r"       \
-  " LEFT JOIN fencepost_message m ON m.id = NEW.id"                                             \
-  " LEFT JOIN fencepost_queue q ON q.id = m.queue; END"
+  " INSERT INTO fencepost_door_claim VALUES (NEW.id, NEW.token, NEW.verb,"                      \
+  " CAST(round(NEW.delay * 1000000.0) AS INTEGER), CAST(NEW.result AS BLOB),"                   \
+  " coalesce(NEW.failure_kind, CASE WHEN NEW.verb = 'fail' OR NEW.failure_code IS NOT NULL"     \
+  " OR NEW.failure_text IS NOT NULL THEN 'error' END), NEW.failure_code, NEW.failure_text,"     \
+  " NEW.lease_end, " DOOR_NOW ", (SELECT queue FROM fencepost_message WHERE id = NEW.id),"      \
+  " (SELECT queue << 8 | (127 - priority) FROM fencepost_message WHERE id = NEW.id)); END"
 
-/* `turn`, `due_at`: where the row should stand; NULL: nowhere. */
+/* `turn`: of its queue and priority; NULL: there is no such message. */
 #define DOOR_CLAIM                                                                              \
   "CREATE VIEW fencepost_door_claim (id, token, verb, delay, result, failure_kind,"             \
+  " failure_code, failure_text, lease_end, now, queue, turn) AS SELECT NULL, NULL, NULL, NULL," \
+  " NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL WHERE 0"
+
+#define DOOR_CLAIM_IN                                                                           \
+  "CREATE TRIGGER fencepost_door_claim_in INSTEAD OF INSERT ON fencepost_door_claim BEGIN"      \
+  " INSERT INTO fencepost_door_row VALUES (NEW.id, NEW.token, NEW.verb, NEW.delay, NEW.result," \
+  " NEW.failure_kind, NEW.failure_code, NEW.failure_text, NEW.now,"                             \
+  " CASE WHEN NEW.token IS NULL THEN coalesce(" DOOR_WAITS_AT ", NEW.turn) ELSE NEW.turn END,"  \
+  " CASE WHEN NEW.token IS NOT NULL THEN " DOOR_CLAIMED_AT                                      \
+  " WHEN " DOOR_WAITS_AT " IS NOT NULL THEN 0 ELSE coalesce(" DOOR_FIRST_AT ","                 \
+  " CASE WHEN " DOOR_ADDRESSED " THEN (SELECT due_at FROM fencepost_due WHERE id = NEW.id"      \
+  " AND addressed = 1) END) END); END"
+
+/* `turn`, `due_at`: where the row should stand; NULL: nowhere. */
+#define DOOR_ROW                                                                                \
+  "CREATE VIEW fencepost_door_row (id, token, verb, delay, result, failure_kind,"               \
   " failure_code, failure_text, now, turn, due_at) AS SELECT NULL, NULL, NULL, NULL, NULL,"     \
   " NULL, NULL, NULL, NULL, NULL, NULL WHERE 0"
 
@@ -91,8 +102,8 @@
   " AND span < q.cap AND span > 0 AND q.factor > 1000) SELECT min(max(span), q.cap) FROM grown)"\
   " * (1.0 + random() / 9223372036854775808.0 * q.jitter / 1000.0) AS INTEGER)"
 
-#define DOOR_CLAIM_IN                                                                           \
-  "CREATE TRIGGER fencepost_door_claim_in INSTEAD OF INSERT ON fencepost_door_claim BEGIN"      \
+#define DOOR_ROW_IN                                                                             \
+  "CREATE TRIGGER fencepost_door_row_in INSTEAD OF INSERT ON fencepost_door_row BEGIN"          \
   DOOR_REFUSE("lease lost", "NEW.token IS NOT NULL AND NOT EXISTS (SELECT 1"                    \
               " FROM fencepost_message m CROSS JOIN fencepost_queue q ON q.id = m.queue"        \
               " CROSS JOIN fencepost_due d WHERE m.id = NEW.id AND " DOOR_THE_ROW ")"           \
@@ -108,36 +119,41 @@
   " WHEN r.again <> 0 AND NEW.verb = 'ack' THEN 0 ELSE r.attempts END,"                         \
   " coalesce(NEW.token, 0), r.generation + coalesce(r.state = 5, 0), r.queue, r.kind,"          \
   " r.life, r.key, r.lane, NEW.result, CASE WHEN r.state = 5 AND NEW.verb = 'retry'"            \
-  " THEN CASE WHEN r.used_up"                                                                   \
-  " THEN coalesce(NEW.failure_kind, 'error') ELSE 'too_old' END ELSE NEW.failure_kind END,"     \
-  " NEW.failure_code, NEW.failure_text, CASE WHEN NEW.verb = 'ack' THEN r.again END,"           \
+  " THEN CASE WHEN r.used_up THEN coalesce(NEW.failure_kind, 'error') ELSE 'too_old' END"       \
+  " ELSE NEW.failure_kind END,"                                                                 \
+  " NEW.failure_code, NEW.failure_text, NEW.verb = 'ack',"                                      \
+  " CASE WHEN NEW.verb = 'ack' THEN r.again ELSE r.since END,"                                  \
   " CASE WHEN r.again <> 0 AND (NEW.verb = 'ack' OR r.again < r.back_at) THEN r.again"          \
   " ELSE r.back_at END, r.addressed, r.state,"                                                  \
   " r.state = 5 OR (r.state > 0 AND (r.keep > 0 OR r.life = 1)),"                               \
   " r.state = 5 AND r.on_dead = 1, r.lane_width"                                                \
   " FROM (SELECT t.*, CASE NEW.verb WHEN 'ack' THEN CASE WHEN t.again = 0 THEN 3 +"             \
   " (t.listed AND t.keep > 0) END WHEN 'retry' THEN CASE WHEN t.used_up OR (t.max_age > 0"      \
-  " AND t.back_at - t.since > t.max_age) THEN 5 END WHEN 'fail' THEN 5 WHEN 'cancel' THEN 7 END"\
-  " AS state"                                                                                   \
+  " AND t.back_at - coalesce(t.since, t.first_due) > t.max_age) THEN 5 END"                     \
+  " WHEN 'fail' THEN 5 WHEN 'cancel' THEN 7 END AS state"                                       \
   " FROM (SELECT d.id AS id, d.turn AS turn, d.due_at AS due_at, d.stage AS stage,"             \
   " d.attempts AS attempts, d.generation AS generation, d.again AS again, m.queue AS queue,"    \
   " m.kind AS kind, m.life AS life, m.key AS key, m.lane AS lane, q.keep AS keep,"              \
   " q.listed AS listed, q.addressed AS addressed, q.max_age AS max_age, q.on_dead AS on_dead,"  \
   " q.lane_width AS lane_width, m.max_attempts > 0 AND d.attempts >= m.max_attempts AS used_up,"\
-  " coalesce((SELECT since FROM fencepost_trouble WHERE id = d.id), max(m.due, m.enqueued_at))" \
-  " AS since, CASE NEW.verb WHEN 'retry' THEN NEW.now + coalesce(NEW.delay, " DOOR_BACK_OFF ")" \
+  " (SELECT since FROM fencepost_trouble WHERE id = d.id) AS since,"                            \
+  " max(m.due, m.enqueued_at) AS first_due,"                                                    \
+  " CASE NEW.verb WHEN 'retry' THEN NEW.now + coalesce(NEW.delay, " DOOR_BACK_OFF ")"           \
   " WHEN 'release' THEN CASE WHEN NEW.delay > 0 AND NEW.now + NEW.delay > d.placed_at"          \
   " THEN NEW.now + NEW.delay ELSE d.placed_at END END AS back_at"                               \
   " FROM fencepost_message m CROSS JOIN fencepost_queue q ON q.id = m.queue"                    \
-  " CROSS JOIN fencepost_due d WHERE m.id = NEW.id AND " DOOR_THE_ROW ") t) r; END"
+  " CROSS JOIN fencepost_due d WHERE m.id = NEW.id AND " DOOR_THE_ROW                             \
+  /* Two LIMITs keep SQLite from writing the back-off, and its chance, into each use of it. */  \
+  " LIMIT 1) t LIMIT 1) r; END"
 
-/* `state`: of the outcome, NULL: it goes back into the line, to `back_at`; `since`: it is acked and
-** was re-armed meanwhile; `kept`: the outcome stays; `halts`: its lane does. */
+/* `state`: of the outcome, NULL: it goes back into the line, to `back_at`; `anew` 1: acked, and
+** re-armed meanwhile; `since`: for `trouble`; `kept`: the outcome stays; `halts`: its lane does. */
 #define DOOR_END                                                                                \
   "CREATE VIEW fencepost_door_end (id, now, turn, due_at, stage, attempts, token, generation,"  \
-  " queue, kind, life, key, lane, result, failure_kind, failure_code, failure_text, since,"     \
-  " back_at, addressed, state, kept, halts, lane_width) AS SELECT NULL, NULL, NULL, NULL, NULL,"\
+  " queue, kind, life, key, lane, result, failure_kind, failure_code, failure_text, anew,"      \
+  " since, back_at, addressed, state, kept, halts, lane_width) AS SELECT NULL, NULL, NULL,"     \
   " NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,"  \
+  " NULL, NULL, NULL,"                                                                          \
   " NULL, NULL, NULL, NULL WHERE 0"
 
 #define DOOR_END_IN                                                                             \
@@ -155,13 +171,10 @@
   " again, placed_at, worker) SELECT NEW.turn, NEW.back_at, NEW.id, 0, NEW.attempts, 0,"        \
   " NEW.addressed, NEW.generation, 0, NEW.back_at, 0 WHERE NEW.state IS NULL;"                  \
   " DELETE FROM fencepost_trouble WHERE id = NEW.id"                                            \
-  " AND (NEW.state IS NOT NULL OR NEW.since IS NOT NULL);"                                      \
-  " UPDATE fencepost_trouble SET kind = NEW.failure_kind, code = NEW.failure_code,"             \
-  " text = NEW.failure_text WHERE id = NEW.id AND NEW.failure_kind IS NOT NULL;"                \
+  " AND (NEW.state IS NOT NULL OR NEW.anew OR NEW.failure_kind IS NOT NULL);"                   \
   " INSERT INTO fencepost_trouble (id, kind, code, text, since)"                                \
   " SELECT NEW.id, NEW.failure_kind, NEW.failure_code, NEW.failure_text, NEW.since"             \
-  " WHERE NEW.state IS NULL AND (NEW.failure_kind IS NOT NULL OR NEW.since IS NOT NULL)"        \
-  " AND NOT EXISTS (SELECT 1 FROM fencepost_trouble WHERE id = NEW.id);"                        \
+  " WHERE NEW.state IS NULL AND (NEW.anew OR NEW.failure_kind IS NOT NULL);"                    \
   /* or out of it */                                                                            \
   " INSERT INTO fencepost_outcome (id, queue, kind, state, settled_at, attempts, token,"        \
   " generation, failure_kind, failure_code, failure_text, result) SELECT NEW.id, NEW.queue,"    \
@@ -176,29 +189,31 @@
   " UPDATE fencepost_lane SET out = out - 1, held = max(held, NEW.halts),"                      \
   " parked_by = CASE WHEN NEW.halts THEN NEW.id ELSE parked_by END"                             \
   " WHERE queue = NEW.queue AND name = NEW.lane AND NEW.turn > 0 AND NEW.state IS NOT NULL;"    \
-  " INSERT INTO fencepost_door_promote SELECT d.id, d.turn, d.token, d.attempts, d.generation," \
-  " NEW.now, NEW.queue, NEW.lane"                                                               \
-  " FROM fencepost_lane l CROSS JOIN fencepost_due d ON d.turn = -l.number"                     \
-  " WHERE l.queue = NEW.queue AND l.name = NEW.lane AND NOT l.held AND l.out < NEW.lane_width"  \
-  " AND NEW.turn > 0 AND NEW.state IS NOT NULL ORDER BY d.due_at, d.id LIMIT 1;"                \
+  " INSERT INTO fencepost_door_promote VALUES (CASE WHEN NEW.turn > 0"                          \
+  " AND NEW.state IS NOT NULL THEN (SELECT d.id FROM fencepost_lane l CROSS JOIN fencepost_due" \
+  " d ON d.turn = -l.number WHERE l.queue = NEW.queue AND l.name = NEW.lane AND NOT l.held"     \
+  " AND l.out < NEW.lane_width ORDER BY d.due_at, d.id LIMIT 1) END,"                           \
+  " NEW.now, NEW.queue, NEW.lane);"                                                             \
   " DELETE FROM fencepost_lane WHERE queue = NEW.queue AND name = NEW.lane AND out = 0"         \
   " AND NOT held AND NEW.turn > 0 AND NEW.state IS NOT NULL; END"
 
-/* The first who waits in a lane goes into the line. */
+/* The first who waits in a lane goes into the line; NULL: nobody does. */
 #define DOOR_PROMOTE                                                                            \
-  "CREATE VIEW fencepost_door_promote (id, turn, token, attempts, generation, now, queue, lane)"\
-  " AS SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL WHERE 0"
+  "CREATE VIEW fencepost_door_promote (id, now, queue, lane)"                                   \
+  " AS SELECT NULL, NULL, NULL, NULL WHERE 0"
 
 #define DOOR_PROMOTE_IN                                                                         \
-  "CREATE TRIGGER fencepost_door_promote_in INSTEAD OF INSERT ON fencepost_door_promote BEGIN"  \
+  "CREATE TRIGGER fencepost_door_promote_in INSTEAD OF INSERT ON fencepost_door_promote"        \
+  " WHEN NEW.id IS NOT NULL BEGIN"                                                              \
   " UPDATE fencepost_lane SET out = out + 1 WHERE queue = NEW.queue AND name = NEW.lane;"       \
   " UPDATE fencepost_tally SET waiting = waiting - 1, pending = pending + 1"                    \
   " WHERE queue = NEW.queue;"                                                                   \
-  " DELETE FROM fencepost_due WHERE turn = NEW.turn AND due_at = 0 AND id = NEW.id;"            \
-  " INSERT INTO fencepost_due (turn, due_at, id, token, attempts, stage, addressed, generation,"\
-  " again, placed_at, worker) SELECT NEW.queue << 8 | (127 - coalesce(m.priority, 0)),"         \
-  " coalesce(m.due, NEW.now), NEW.id, NEW.token, NEW.attempts, 0, 0, NEW.generation, 0,"        \
-  " coalesce(m.due, NEW.now), 0"                                                                \
-  " FROM (SELECT 1) LEFT JOIN fencepost_message m ON m.id = NEW.id; END"
+  /* Its place is a part of the key, and the row stays the same: changed where it stands. */    \
+  " UPDATE fencepost_due SET turn = NEW.queue << 8 | (127 - coalesce((SELECT priority"          \
+  " FROM fencepost_message WHERE id = NEW.id), 0)), due_at = coalesce((SELECT due"              \
+  " FROM fencepost_message WHERE id = NEW.id), NEW.now), placed_at = coalesce((SELECT due"      \
+  " FROM fencepost_message WHERE id = NEW.id), NEW.now)"                                        \
+  " WHERE turn = -(SELECT number FROM fencepost_lane WHERE queue = NEW.queue"                   \
+  " AND name = NEW.lane) AND due_at = 0 AND id = NEW.id; END"
 
 #endif

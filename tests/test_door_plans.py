@@ -41,7 +41,7 @@ def empty() -> Iterator[sqlite3.Connection]:
 
 
 def test_every_trigger_was_read() -> None:
-    assert len({name for name, _ in statements()}) == SCHEMA.count("CREATE TRIGGER") == 8
+    assert len({name for name, _ in statements()}) == SCHEMA.count("CREATE TRIGGER") == 11
 
 
 @pytest.mark.parametrize(("name", "sql"), list(statements()))
