@@ -187,7 +187,7 @@ int bell_sleep(bell *b, int64_t version, uint32_t bits, int64_t nudges, int64_t 
   }
   leave(b, &me);
   b->ended[why]++;
-  b->late += why == BELL_MOVED && rc == ETIMEDOUT;
+  b->late += rc == ETIMEDOUT && (why == BELL_MOVED || why == BELL_NUDGED);
   sys_unlock(&b->gate);
   return why;
 }

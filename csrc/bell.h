@@ -53,7 +53,7 @@ typedef struct bell {
   pthread_t listener;
   int events, watch;    /* of inotify; -1: none */
   int64_t ended[BELL_ENDS]; /* sleeps, by their end */
-  int64_t late;             /* of those that moved, found out by time and not by a ring */
+  int64_t late;             /* of those that had another reason than time, but it took the time */
   int64_t looks, alarms;    /* the listener's, and those that woke somebody */
 } bell;
 

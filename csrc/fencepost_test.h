@@ -36,7 +36,8 @@ int fp_explain(fp_store *store, int32_t index, fp_rows *rows, fp_error *err);
 int fp_pragma(fp_store *store, const char *sql, int64_t *value, fp_error *err);
 int64_t fp_places(fp_store *store);                     /* claims this handle keeps the place of */
 /* What the bell did: sleeps that ended because the version moved, by their time, by a nudge, by a
-** signal; those that moved, and nobody rang; looks and alarms of the listener; who sleeps now. */
+** signal; those that nobody woke, though there was something else than the time; looks and alarms
+** of the listener; who sleeps now. */
 void fp_bell(fp_store *store, int64_t counts[8]);
 void fp_die(fp_store *store);       /* to others it is dead; what it does next, a new worker does */
 /* Looks after the other workers now; one slice. *more: there may be a further one. */

@@ -25,7 +25,7 @@ class Bell(NamedTuple):
     time: int
     nudged: int
     signal: int
-    late: int  # a commit, and nobody rang: noticed when the time was over
+    late: int  # a commit or a nudge that was noticed when the time was over: nobody woke it
     looks: int
     alarms: int
     asleep: int  # just now

@@ -176,3 +176,4 @@ def test_who_watches_sees_every_step(app: App, elsewhere: fencepost.Store) -> No
                 said.release()
     assert {("leased", 1), ("leased", 2)} < set(seen)
     assert seen[-1][0] == "done"
+    assert bell(elsewhere._file.core).late == 0
