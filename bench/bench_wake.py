@@ -4,11 +4,11 @@ How soon a process that waits has what another one committed, and what waiting c
     python bench/bench_wake.py        the real sizes, two minutes
     pytest bench                      the smoke sizes, once
 
-From the return of the commit to the return of the claim, in another process. All variants wait at
-the same time, each on a file of its own, and are written to in turn, so that whatever else the
-machine does is shared by all. `foreign` is Fencepost's claim, woken by plain SQL of the standard
-library's sqlite3; the pollers are what one writes by hand. `busy` has a neighbour that enqueues
-into another queue of the same file all the time.
+From the return of the commit to the return of the claim, in another process. All variants of a run
+wait at the same time, each on a file of its own, and are written to in turn, so that whatever else
+the machine does is shared by all. `foreign` is Fencepost's claim, woken by plain SQL of the standard
+library's sqlite3; the pollers are what one writes by hand. In the second run each has a neighbour
+that enqueues into another queue of the same file all the time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import quantiles
@@ -31,8 +31,8 @@ import fencepost
 from _hand import HandQueue
 from _rounds import file_system, refuse_test_core, rotated
 
-SMOKE = {"rounds": 3, "idle": 0.02, "pause": (0.001, 0.002), "busy": 0.0005}
-REAL = {"rounds": 250, "idle": 6.0, "pause": (0.003, 0.013), "busy": 0.0005}
+SMOKE = {"rounds": 3, "settle": 0.0, "idle": 0.02, "pause": (0.001, 0.002), "busy": 0.0005}
+REAL = {"rounds": 600, "settle": 1.0, "idle": 10.0, "pause": (0.003, 0.013), "busy": 0.0005}
 
 # A message as SCHEMA puts it: its row, its place in the line, its number, its count.
 PUT = """
@@ -125,28 +125,31 @@ def neighbour(path: Path, span: float, stack: ExitStack) -> None:
     stack.callback(end, process)
 
 
-def run(folder: Path, sizes: dict[str, Any]) -> dict[str, tuple[list[float], float]]:
+QUIET = ("claim", "work", "foreign", "poll-1ms", "poll-50ms")
+BUSY = ("claim busy", "foreign busy")
+
+
+def run(
+    folder: Path, names: Sequence[str], sizes: dict[str, Any]
+) -> dict[str, tuple[list[float], float]]:
     """By variant: microseconds from commit to claim, and the share of a core that idling costs."""
     with ExitStack() as stack:
-        ours = [(name, folder / f"{name}.db") for name in ("claim", "work", "busy")]
-        foreign = [(name, folder / f"{name}.db") for name in ("foreign", "foreign busy")]
-        hand = [(name, folder / f"{name}.db") for name in ("poll-1ms", "poll-50ms")]
-        writes = {name: through_us(path, stack) for name, path in ours}
-        writes |= {name: through_sql(path, stack) for name, path in foreign}
-        writes |= {name: by_hand(path, stack) for name, path in hand}
-        ways = {"busy": "claim", "foreign": "claim", "foreign busy": "claim"}
-        everyone = {
-            name: Waiting(name, ways.get(name, name), path, stack)
-            for name, path in [*ours, *foreign, *hand]
-        }
-        for name, path in [*ours, *foreign]:
+        writes: dict[str, Callable[[int], object]] = {}
+        everyone: dict[str, Waiting] = {}
+        for name in names:
+            path = folder / f"{name}.db"
+            kind = name.partition(" ")[0]
+            made = {"foreign": through_sql, "poll-1ms": by_hand, "poll-50ms": by_hand}
+            writes[name] = made.get(kind, through_us)(path, stack)
+            way = "claim" if kind == "foreign" else kind
+            everyone[name] = Waiting(name, way, path, stack)
             if name.endswith("busy"):
                 neighbour(path, sizes["busy"], stack)
         for number in range(1, sizes["rounds"] + 1):
-            for name in rotated(list(everyone), number):
+            for name in rotated(names, number):
                 time.sleep(random.uniform(*sizes["pause"]))
                 everyone[name].put(number, writes[name])
-        time.sleep(0.2)
+        time.sleep(sizes["settle"])
         before = {name: one.ask("cpu") for name, one in everyone.items()}
         time.sleep(sizes["idle"])
         idle = {}
@@ -158,20 +161,20 @@ def run(folder: Path, sizes: dict[str, Any]) -> dict[str, tuple[list[float], flo
 
 def test_all_that_was_committed_is_had(benchmark: Any, tmp_path: Path) -> None:
     """Every way of waiting gets every message."""
-    benchmark.pedantic(run, args=(tmp_path, SMOKE), rounds=1)
+    benchmark.pedantic(run, args=(tmp_path, (*QUIET, *BUSY), SMOKE), rounds=1)
 
 
 def main() -> None:
     refuse_test_core()
     with tempfile.TemporaryDirectory(dir=".") as name:
-        found = run(Path(name), REAL)
         print(f"wake rounds={REAL['rounds']} sync=NORMAL fs={file_system(Path(name))}")
-        for variant, (spans, idle) in found.items():
-            cuts = quantiles(spans, n=100)
-            print(
-                f"  {variant:<13} p50={cuts[49]:.0f}us p90={cuts[89]:.0f}us p99={cuts[98]:.0f}us"
-                f" worst={max(spans):.0f}us idle={idle:.3f}%"
-            )
+        for names in (QUIET, BUSY):
+            for variant, (spans, idle) in run(Path(name), names, REAL).items():
+                cuts = quantiles(spans, n=100)
+                print(
+                    f"  {variant:<13} p50={cuts[49]:.0f}us p90={cuts[89]:.0f}us"
+                    f" p99={cuts[98]:.0f}us worst={max(spans):.0f}us idle={idle:.3f}%"
+                )
 
 
 if __name__ == "__main__":
