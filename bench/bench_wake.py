@@ -6,9 +6,9 @@ How soon a process that waits has what another one committed, and what waiting c
 
 From the return of the commit to the return of the claim, in another process. All variants of a run
 wait at the same time, each on a file of its own, and are written to in turn, so that whatever else
-the machine does is shared by all. `foreign` is Fencepost's claim, woken by plain SQL of the standard
-library's sqlite3; the pollers are what one writes by hand. In the second run each has a neighbour
-that enqueues into another queue of the same file all the time.
+the machine does is shared by all. `foreign` is Fencepost's claim, woken by an INSERT through the
+door with the standard library's sqlite3; the pollers are what one writes by hand. In the second run
+each has a neighbour that enqueues into another queue of the same file all the time.
 """
 
 from __future__ import annotations
@@ -34,20 +34,7 @@ from _rounds import file_system, refuse_test_core, rotated
 SMOKE = {"rounds": 3, "settle": 0.0, "idle": 0.02, "pause": (0.001, 0.002), "busy": 0.0005}
 REAL = {"rounds": 600, "settle": 1.0, "idle": 10.0, "pause": (0.003, 0.013), "busy": 0.0005}
 
-# A message as SCHEMA puts it: its row, its place in the line, its number, its count.
-PUT = """
-BEGIN IMMEDIATE;
-UPDATE fencepost_tally SET last = last + 1 WHERE queue = 0;
-UPDATE fencepost_tally SET pending = pending + 1 WHERE queue = {queue};
-INSERT INTO fencepost_message (id, queue, kind, priority, enqueued_at, due, max_attempts, life,
-  body)
-  SELECT last, {queue}, 0, 0, time, time, 5, 0, '{body}' FROM fencepost_tally WHERE queue = 0;
-INSERT INTO fencepost_due (turn, due_at, id, token, attempts, stage, addressed, generation, again,
-  placed_at, worker)
-  SELECT {queue} << 8 | 127, time, last, 0, 0, 0, 0, 0, 0, time, 0
-  FROM fencepost_tally WHERE queue = 0;
-COMMIT;
-"""
+PUT = "INSERT INTO fencepost_enqueue (queue, body) VALUES ('q', ?)"
 
 
 class Waiting:
@@ -102,16 +89,13 @@ def through_us(path: Path, stack: ExitStack) -> Callable[[int], object]:
 
 
 def through_sql(path: Path, stack: ExitStack) -> Callable[[int], object]:
-    """The file is made by Fencepost in another process, and is another SQLite's in this one."""
-    program = "import fencepost, sys; fencepost.open(sys.argv[1]).queue('q').enqueue(0)"
-    subprocess.run([sys.executable, "-c", program, str(path)], check=True)
+    """The door: plain SQL of another SQLite. Fencepost only makes the file."""
+    with fencepost.open(path) as store:
+        store.queue("q").claim()
     db = sqlite3.connect(path, isolation_level=None)
     stack.callback(db.close)
     db.execute("PRAGMA synchronous = NORMAL")
-    (queue,) = db.execute("SELECT id FROM fencepost_queue WHERE name = 'q'").fetchone()
-    db.execute("DELETE FROM fencepost_due")
-    db.execute("UPDATE fencepost_tally SET pending = 0")
-    return lambda number: db.executescript(PUT.format(queue=queue, body=number))
+    return lambda number: db.execute(PUT, (str(number),))
 
 
 def neighbour(path: Path, span: float, stack: ExitStack) -> None:

@@ -21,7 +21,7 @@ from harness_bell import (
     without,
 )
 from harness_core import core as opening
-from harness_core import define, opened, put, take
+from harness_core import define, lib, opened, put, take
 from harness_outside import Outside
 from harness_processes import finish, heard, start
 
@@ -40,6 +40,7 @@ def bit(queue: int) -> int:
 
 # ---- commits of other programs -------------------------------------------------------------------
 
+ENQUEUE = "INSERT INTO fencepost_enqueue (queue, body) VALUES ('q', 'x')"
 RESUME = "UPDATE fencepost_queue SET paused = 0"
 ANYTHING = "UPDATE fencepost_queue SET rate_at = rate_at + 1"  # each time another value
 
@@ -57,11 +58,16 @@ def test_a_commit_of_another_program_wakes(path: Path, outside: Outside) -> None
         assert 0 < ends.alarms <= ends.looks
 
 
-def test_what_another_program_makes_claimable_is_claimed(path: Path, outside: Outside) -> None:
+@pytest.mark.parametrize("how", ["door", "resume"])
+def test_what_another_program_makes_claimable_is_claimed(
+    path: Path, outside: Outside, how: str
+) -> None:
+    """A message that it puts through the door, and one that was there behind a pause."""
     with opening(path, hand_us=REAL) as core:
-        queue = define(core, "q")
-        put(core, queue)
-        core.queue_pause(None, queue, True)
+        queue = define(core, "q", lib.FP_PROFILE_QUEUE)
+        if how == "resume":
+            put(core, queue)
+            core.queue_pause(None, queue, True)
         found: list[object] = []
 
         def claim() -> None:
@@ -71,7 +77,7 @@ def test_what_another_program_makes_claimable_is_claimed(path: Path, outside: Ou
         claimer = threading.Thread(target=claim)
         claimer.start()
         until(lambda: bell(core).asleep == 1)
-        outside.change(path, RESUME)
+        outside.change(path, RESUME if how == "resume" else ENQUEUE)
         claimer.join()
         assert bell(core).late == 0
 
