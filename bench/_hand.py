@@ -1,5 +1,6 @@
 """
-The queue that one writes by hand on the standard library, and a good one: the bar to clear.
+The queue that one writes by hand on the standard library, and a good one: the bar to clear; and
+the worker that one writes for it.
 
 WAL, one statement for each step, prepared once and kept by the module's cache, `executemany`, one
 commit a batch, an index on (queue, due), a token against late acks. It has no priorities, keys,
@@ -11,12 +12,13 @@ from __future__ import annotations
 import json
 import secrets
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["HandClaim", "HandQueue"]
+__all__ = ["HandClaim", "HandQueue", "work"]
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS job (
@@ -49,7 +51,7 @@ class HandQueue:
         decode: Callable[[Any], object] = json.loads,
     ) -> None:
         self.encode, self.decode = encode, decode
-        self.db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self.db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=60)
         self.db.execute("PRAGMA journal_mode = WAL")
         self.db.execute(f"PRAGMA synchronous = {sync}")
         self.db.executescript(SCHEMA)
@@ -91,3 +93,22 @@ class HandQueue:
 
     def close(self) -> None:
         self.db.close()
+
+
+def work(
+    open_queue: Callable[[], HandQueue], handler: Callable[[Any], object], threads: int
+) -> None:
+    """Claim one, run it, ack it, until none is due; each thread on a connection of its own."""
+
+    def serve() -> None:
+        queue = open_queue()
+        while claims := queue.claim(1):
+            handler(claims[0].payload)
+            queue.ack(claims)
+        queue.close()
+
+    started = [threading.Thread(target=serve) for _ in range(threads)]
+    for thread in started:
+        thread.start()
+    for thread in started:
+        thread.join()

@@ -55,17 +55,19 @@ int fp_keeper_start(fp_store *store, int64_t beat_us, fp_keeper **keeper, fp_err
   return code;
 }
 
-int fp_keeper_hold(fp_keeper *keeper, int64_t id, int64_t token, int64_t lease_us,
-                   int64_t until_us, fp_error *err) {
+int fp_keeper_hold(fp_keeper *keeper, int32_t count, const int64_t *claims, fp_error *err) {
   err_clear(err);
-  renewal claim = {.id = id, .token = token, .lease_us = lease_us};
-  int code = check_between("lease (microseconds)", lease_us, 0, SPAN_US_MAX, err);
-  if (code == FP_OK) code = keeper_hold(keeper, &claim, until_us, err);
+  int code = check_between("count", count, 0, BATCH_MAX, err);
+  for (int32_t i = 0; code == FP_OK && i < count; i++) {
+    int64_t lease_us = claims[(int64_t)i * KEEPER_WIDTH + 2];
+    code = check_between("lease (microseconds)", lease_us, 0, SPAN_US_MAX, err);
+  }
+  if (code == FP_OK) code = keeper_hold(keeper, count, claims, err);
   return code;
 }
 
-void fp_keeper_drop(fp_keeper *keeper, int64_t id, int64_t token) {
-  keeper_drop(keeper, id, token);
+void fp_keeper_drop(fp_keeper *keeper, int32_t count, const int64_t *claims) {
+  keeper_drop(keeper, count, claims);
 }
 
 int fp_keeper_lost(fp_keeper *keeper, int64_t id, int64_t token) {

@@ -85,8 +85,8 @@ static bool pick(stmt *s, taking *k, int64_t turn) {
   bool unfit = missing || doubted(k->p, &at) || used_up(s, &at);
   bool alone = lapsed || (k->take->alone == FP_ALONE_TRIED && at.attempts > 0);
   int64_t bytes = sqlite3_column_bytes(s->handle, BODY_COLUMN);
-  bool first = k->rows->count == 0;
-  if (!unfit && !first && (alone || bytes > k->bytes_left)) {
+  bool first = k->rows->count == 0, left = alone && k->take->alone == FP_ALONE_NEVER;
+  if (!unfit && (left || (!first && (alone || bytes > k->bytes_left)))) {
     k->stop = true;
     return false;
   }

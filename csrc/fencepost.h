@@ -89,6 +89,7 @@ enum {
   /* which attempts a claim hands out alone */
   FP_ALONE_LAPSED = 0, /* those whose last holder never answered */
   FP_ALONE_TRIED = 1,  /* all with an attempt behind them */
+  FP_ALONE_NEVER = 2,  /* none: the claim ends before one whose last holder never answered */
 
   FP_POLICY_FIELDS = 20
 };
@@ -327,9 +328,10 @@ void fp_guest_close(fp_guest *guest);
 
 /* ---- the keeper: renews what it was given, each `beat_us`, until dropped or its own end ---- */
 int fp_keeper_start(fp_store *store, int64_t beat_us, fp_keeper **keeper, fp_error *err);
-int fp_keeper_hold(fp_keeper *keeper, int64_t id, int64_t token, int64_t lease_us,
-                   int64_t until_us, fp_error *err); /* until_us 0: for ever */
-void fp_keeper_drop(fp_keeper *keeper, int64_t id, int64_t token);
+/* claims: id, token, lease_us, until_us (0: for ever) of each. All of them are held, or none. */
+int fp_keeper_hold(fp_keeper *keeper, int32_t count, const int64_t *claims, fp_error *err);
+/* claims: id, token of each. */
+void fp_keeper_drop(fp_keeper *keeper, int32_t count, const int64_t *claims);
 int fp_keeper_lost(fp_keeper *keeper, int64_t id, int64_t token); /* 1: somebody else has it */
 void fp_keeper_stop(fp_keeper *keeper); /* joins and frees */
 /* cdef end */

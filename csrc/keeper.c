@@ -149,36 +149,40 @@ int keeper_start(fp_store *store, int64_t beat_us, fp_keeper **keeper, fp_error 
   return FP_OK;
 }
 
-int keeper_hold(fp_keeper *k, const renewal *claim, int64_t until_us, fp_error *err) {
+static int make_room(fp_keeper *k, int32_t count, fp_error *err) {
+  int64_t room = k->room == 0 ? SMALL(64, 1) : k->room;
+  while (room < (int64_t)k->count + count) room *= 2;
+  if (room == k->room) return FP_OK;
+  held *list = room > INT32_MAX ? NULL : mem_resize(k->list, room * (int64_t)sizeof *list);
+  if (list == NULL) return err_memory(err);
+  k->list = list;
+  k->room = (int32_t)room;
+  return FP_OK;
+}
+
+int keeper_hold(fp_keeper *k, int32_t count, const int64_t *claims, fp_error *err) {
   if (k->generation != sys_generation()) {
     return err_set(err, FP_FORKED, "this keeper was started before a fork: a child process has "
                                    "to start its own");
   }
-  int code = FP_OK;
   sys_lock(&k->gate);
-  held *h = find(k, claim->id, claim->token);
-  if (h == NULL && k->count == k->room) {
-    int32_t room = k->room == 0 ? SMALL(64, 1) : k->room * 2;
-    held *list = k->room > INT32_MAX / 2 ? NULL
-                                         : mem_resize(k->list, room * (int64_t)sizeof *list);
-    if (list == NULL) {
-      code = err_memory(err);
-    } else {
-      k->list = list;
-      k->room = room;
-    }
+  int code = make_room(k, count, err);
+  for (int32_t i = 0; code == FP_OK && i < count; i++, claims += KEEPER_WIDTH) {
+    held *h = find(k, claims[0], claims[1]);
+    if (h == NULL) h = &k->list[k->count++];
+    *h = (held){.claim = {claims[0], claims[1], claims[2]}, .until_us = claims[3]};
   }
-  if (h == NULL && code == FP_OK) h = &k->list[k->count++];
-  if (h != NULL) *h = (held){.claim = *claim, .until_us = until_us};
   sys_unlock(&k->gate);
   return code;
 }
 
-void keeper_drop(fp_keeper *k, int64_t id, int64_t token) {
+void keeper_drop(fp_keeper *k, int32_t count, const int64_t *claims) {
   if (k->generation != sys_generation()) return;
   sys_lock(&k->gate);
-  held *h = find(k, id, token);
-  if (h != NULL) *h = k->list[--k->count];
+  for (int32_t i = 0; i < count; i++, claims += 2) {
+    held *h = find(k, claims[0], claims[1]);
+    if (h != NULL) *h = k->list[--k->count];
+  }
   sys_unlock(&k->gate);
 }
 

@@ -17,9 +17,12 @@
 #include "settle.h"
 #include "store.h"
 
+enum { KEEPER_WIDTH = 4 }; /* id, token, lease_us, until_us of a claim that is to be held */
+
 int keeper_start(fp_store *store, int64_t beat_us, fp_keeper **keeper, fp_error *err);
-int keeper_hold(fp_keeper *keeper, const renewal *claim, int64_t until_us, fp_error *err);
-void keeper_drop(fp_keeper *keeper, int64_t id, int64_t token);
+/* As fp_keeper_hold and fp_keeper_drop. */
+int keeper_hold(fp_keeper *keeper, int32_t count, const int64_t *claims, fp_error *err);
+void keeper_drop(fp_keeper *keeper, int32_t count, const int64_t *claims);
 bool keeper_lost(fp_keeper *keeper, int64_t id, int64_t token);
 void keeper_stop(fp_keeper *keeper);
 

@@ -70,6 +70,19 @@ def test_what_may_be_deadly_is_handed_out_alone(core: Core, alone: int) -> None:
     assert sizes == (retried_with_others if alone == lib.FP_ALONE_LAPSED else each_alone)
 
 
+def test_what_may_be_deadly_can_be_left_where_it_is(core: Core) -> None:
+    """For who has no room for it: the claim ends before it, and it is as suspect as before."""
+    queue = define(core, "q")
+    put(core, queue, b"deadly", b"healthy")
+    (deadly,) = take(core, queue, 1, lease_us=10)
+    core.hand(START + 10)
+    (healthy,) = take(core, queue, 10, alone=lib.FP_ALONE_NEVER)
+    assert healthy.body == b"healthy"
+    assert take(core, queue, 10, alone=lib.FP_ALONE_NEVER) == []
+    (again,) = take(core, queue, 10)
+    assert (again.id, again.attempt, again.lapsed) == (deadly.id, 2, 1)
+
+
 def test_nothing_is_lost_between_two_states(core: Core, path: Path, outside: Outside) -> None:
     """Whatever is said of it, a message is in the line or has ended, never both, never neither."""
     queue = define(core, "q")

@@ -137,7 +137,7 @@ def test_the_keepers_beat_goes_first_in_the_group(core: Core, queue: int) -> Non
     keeper = core.keeper(1000)
 
     def hold() -> None:
-        keeper.hold(held.id, held.token, SECOND)
+        keeper.hold([held.id, held.token, SECOND, 0])
         stand_in_line(core, 3)
 
     (new,), found = together(

@@ -78,8 +78,8 @@ def test_a_held_lease_never_runs_out(core: Core, profile: int) -> None:
     """Each beat gives every held claim the lease it was held with, from the moment of the beat."""
     one, other = claims(core, 2, profile)
     with keeping(core) as keeper:
-        keeper.hold(one.id, one.token, LEASE)
-        keeper.hold(other.id, other.token, 2 * LEASE)
+        keeper.hold([one.id, one.token, LEASE, 0])
+        keeper.hold([other.id, other.token, 2 * LEASE, 0])
         for now in range(START, START + 10 * LEASE, LEASE // 2):
             core.hand(now)
             until(ends_at(core, one, now + LEASE))
@@ -93,11 +93,11 @@ def test_a_dropped_claim_is_not_renewed(core: Core) -> None:
     dropped, witness = claims(core, 2)
     with keeping(core) as keeper:
         for claim in (dropped, witness):
-            keeper.hold(claim.id, claim.token, LEASE)
+            keeper.hold([claim.id, claim.token, LEASE, 0])
         core.hand(START + 1)
         until(ends_at(core, dropped, START + 1 + LEASE))
 
-        keeper.drop(dropped.id, dropped.token)
+        keeper.drop([dropped.id, dropped.token])
         core.hand(START + 2)
         until(ends_at(core, witness, START + 2 + LEASE))
         core.hand(START + 3)
@@ -110,8 +110,8 @@ def test_a_claim_is_renewed_until_its_own_end_only(core: Core) -> None:
     """A handler that hangs is not held for ever: past its end the lease runs out by itself."""
     bounded, witness = claims(core, 2)
     with keeping(core) as keeper:
-        keeper.hold(bounded.id, bounded.token, LEASE, START + 10)
-        keeper.hold(witness.id, witness.token, LEASE)
+        keeper.hold([bounded.id, bounded.token, LEASE, START + 10])
+        keeper.hold([witness.id, witness.token, LEASE, 0])
         core.hand(START + 9)
         until(ends_at(core, bounded, START + 9 + LEASE))
 
@@ -132,11 +132,11 @@ def test_a_claim_that_somebody_else_has_is_told(core: Core) -> None:
     (new,) = take(core, old.queue)
     assert (new.id, new.token > old.token) == (old.id, True)
     with keeping(core) as keeper:
-        keeper.hold(old.id, old.token, HOUR)
+        keeper.hold([old.id, old.token, HOUR, 0])
         until(lambda: keeper.lost(old.id, old.token))
         assert lease_end(core, new) == START + 2 * LEASE
         assert not keeper.lost(new.id, new.token)
-        keeper.drop(old.id, old.token)
+        keeper.drop([old.id, old.token])
         assert not keeper.lost(old.id, old.token)
     assert ack(core, new) == [lib.FP_DONE]
 
@@ -144,7 +144,7 @@ def test_a_claim_that_somebody_else_has_is_told(core: Core) -> None:
 def test_a_cancelled_claim_is_told(core: Core) -> None:
     (claim,) = claims(core, 1)
     with keeping(core) as keeper:
-        keeper.hold(claim.id, claim.token, LEASE)
+        keeper.hold([claim.id, claim.token, LEASE, 0])
         assert core.cancel(None, [claim.id]) == [lib.FP_DONE]
         until(lambda: keeper.lost(claim.id, claim.token))
 
@@ -153,8 +153,8 @@ def test_a_lost_claim_does_not_stop_the_others(core: Core) -> None:
     lost, kept = claims(core, 2)
     assert core.cancel(None, [lost.id]) == [lib.FP_DONE]
     with keeping(core) as keeper:
-        keeper.hold(lost.id, lost.token, LEASE)
-        keeper.hold(kept.id, kept.token, LEASE)
+        keeper.hold([lost.id, lost.token, LEASE, 0])
+        keeper.hold([kept.id, kept.token, LEASE, 0])
         until(lambda: keeper.lost(lost.id, lost.token))
         core.hand(START + 5)
         until(ends_at(core, kept, START + 5 + LEASE))
@@ -165,7 +165,7 @@ def test_a_beat_waits_for_an_open_transaction(core: Core, path: Path) -> None:
     (claim,) = claims(core, 1)
     with keeping(core) as keeper, opened(path, patience=0.6) as other:
         with tx(core):
-            keeper.hold(claim.id, claim.token, LEASE)
+            keeper.hold([claim.id, claim.token, LEASE, 0])
             with pytest.raises(Busy):  # over a slice long somebody else was not let in
                 put(other, claim.queue)
             assert not keeper.lost(claim.id, claim.token)
@@ -178,7 +178,7 @@ def test_a_beat_that_fails_is_tried_again(core: Core) -> None:
     (claim,) = claims(core, 1)
     with keeping(core) as keeper:
         lib.fp_fault_step(0, 3)
-        keeper.hold(claim.id, claim.token, LEASE)  # from here on, only the keeper steps
+        keeper.hold([claim.id, claim.token, LEASE, 0])  # from here on, only the keeper steps
         until(lambda: lib.fp_fault_hits() == 3)
         assert not keeper.lost(claim.id, claim.token)
         core.hand(START + 7)
@@ -216,7 +216,7 @@ def test_signals_are_left_to_the_other_threads(path: Path) -> None:
 def test_a_keeper_that_stops_renews_no_more(core: Core) -> None:
     (claim,) = claims(core, 1)
     with keeping(core) as keeper:
-        keeper.hold(claim.id, claim.token, LEASE)
+        keeper.hold([claim.id, claim.token, LEASE, 0])
         core.hand(START + 1)
         until(ends_at(core, claim, START + 1 + LEASE))
     core.hand(START + 1 + LEASE)
@@ -228,14 +228,14 @@ def test_a_closed_store_makes_its_keeper_idle(path: Path) -> None:
     with opened(path) as core:
         (claim,) = claims(core, 1)
         with keeping(core) as keeper:
-            keeper.hold(claim.id, claim.token, LEASE)
+            keeper.hold([claim.id, claim.token, LEASE, 0])
             core.hand(START + 1)
             until(ends_at(core, claim, START + 1 + LEASE))
             core.close()
             with pytest.raises(Closed):
                 core.now()
             assert not keeper.lost(claim.id, claim.token)
-            keeper.drop(claim.id, claim.token)
+            keeper.drop([claim.id, claim.token])
 
 
 def test_many_claims_are_renewed_in_one_beat(core: Core) -> None:
@@ -243,12 +243,12 @@ def test_many_claims_are_renewed_in_one_beat(core: Core) -> None:
     held = claims(core, 300)
     with keeping(core) as keeper:
         for claim in held:
-            keeper.hold(claim.id, claim.token, LEASE)
+            keeper.hold([claim.id, claim.token, LEASE, 0])
         core.hand(START + 5)
         until(ends_at(core, held[-1], START + 5 + LEASE))
         assert {lease_end(core, claim) for claim in held} == {START + 5 + LEASE}
         for claim in held[::2]:
-            keeper.drop(claim.id, claim.token)
+            keeper.drop([claim.id, claim.token])
         core.hand(START + 2 * LEASE)
         until(ends_at(core, held[1], START + 3 * LEASE))
         assert stats(core, held[0].queue).lapsed == 150
@@ -261,7 +261,7 @@ def test_nothing_is_left_behind(path: Path) -> None:
         before = lib.fp_memory_live()
         with keeping(core) as keeper:
             for token in range(1, 100):
-                keeper.hold(claim.id, token, LEASE)
+                keeper.hold([claim.id, token, LEASE, 0])
             until(lambda: keeper.lost(claim.id, 1))
         assert lib.fp_memory_live() == before
 
@@ -276,7 +276,7 @@ def test_a_keeper_that_nobody_stopped_goes_with_its_owner(path: Path) -> None:
     handle = open_core(path)
     keeper = handle.keeper(1000)
     (thread,) = {one.name for one in THREADS.iterdir()} - before
-    keeper.hold(1, 1, LEASE)
+    keeper.hold([1, 1, LEASE, 0])
     del handle, keeper
     gc.collect()
     assert thread not in {one.name for one in THREADS.iterdir()}
@@ -288,14 +288,14 @@ from fencepost import ForkedHandle
 from harness_core import core as opened
 with opened({path!r}) as core:
     keeper = core.keeper(1000)
-    keeper.hold(1, 1, 1000000)
+    keeper.hold([1, 1, 1000000, 0])
     child = os.fork()
     if child == 0:
         try:
-            keeper.hold(2, 2, 1000000)
+            keeper.hold([2, 2, 1000000, 0])
         except ForkedHandle:
             told = keeper.lost(1, 1)
-            keeper.drop(1, 1)
+            keeper.drop([1, 1])
             keeper.stop()
             os._exit(0 if told else 1)
         os._exit(2)
@@ -324,7 +324,7 @@ with opened({path!r}, hand_us=REAL_CLOCK) as core:
     put(core, queue)
     (claim,) = take(core, queue, lease_us=1_000_000)
     keeper = core.keeper(30_000)
-    keeper.hold(claim.id, claim.token, 1_000_000)
+    keeper.hold([claim.id, claim.token, 1_000_000, 0])
     print("held", flush=True)
     ctypes.PyDLL(None).sleep(3)  # PyDLL keeps the interpreter to itself meanwhile
     keeper.stop()
@@ -357,9 +357,9 @@ def test_threads_may_share_a_keeper(core: Core) -> None:
         def churn(mine: list[Held]) -> None:
             for _ in range(20):
                 for claim in mine:
-                    keeper.hold(claim.id, claim.token, LEASE)
+                    keeper.hold([claim.id, claim.token, LEASE, 0])
                 for claim in mine[1:]:
-                    keeper.drop(claim.id, claim.token)
+                    keeper.drop([claim.id, claim.token])
                     assert not keeper.lost(claim.id, claim.token)
 
         threads = [threading.Thread(target=churn, args=(held[i::4],)) for i in range(4)]

@@ -129,6 +129,7 @@ def test_h3_every_job_is_done_exactly_once(jobs: Jobs, path: Path, notes: Notes)
     """
     count = 10_000
     with workers(path, 3, str(notes.path), "--threads", "4") as processes:
+        until(lambda: notes.count("log", "working") == 3)  # or the first could do it all alone
         for first in range(0, count, 500):
             jobs.mark.enqueue_many(jobs.mark.call(n) for n in range(first, first + 500))
         until_done(jobs, count)

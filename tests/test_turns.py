@@ -70,7 +70,7 @@ def test_the_keepers_beat_goes_first(path: Path) -> None:
         with aside(lambda: found.extend(take(core, queue))):
             stand_in_line(core, 1)
             keeper = core.keeper(1000)
-            keeper.hold(held.id, held.token, SECOND)
+            keeper.hold([held.id, held.token, SECOND, 0])
             stand_in_line(core, 2)
             begun.end(commit=False)
         assert found == []

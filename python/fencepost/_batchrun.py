@@ -49,6 +49,8 @@ class BatchRun(Run):
         return self.why() is not None
 
     def call(self) -> None:
+        if not self.enter():
+            return
         batch = self._readable()
         try:
             if batch:
@@ -60,6 +62,8 @@ class BatchRun(Run):
             self._close()
 
     async def await_(self) -> None:
+        if not self.enter():
+            return
         batch = self._readable()
         try:
             if batch:
@@ -74,7 +78,6 @@ class BatchRun(Run):
 
     def _readable(self) -> Batch[Any]:
         """The messages that can be read; the others are dead letters, one by one."""
-        self.entered = True
         _points.at("claimed", self.name)
         readable: list[Claim[Any]] = []
         for claim in self.claims:

@@ -330,12 +330,20 @@ class Keeper:
         self._core = core  # the handle outlives the thread
         self._keeper = pointer
 
-    def hold(self, id: int, token: int, lease_us: int, until_us: int = 0) -> None:
-        """Renew this claim until it is dropped, or until a moment of store time."""
-        checked(lib.fp_keeper_hold, self._keeper, id, token, lease_us, until_us)
+    def hold(self, claims: Sequence[int]) -> None:
+        """
+        Renew claims until they are dropped, or until a moment of store time (0: for ever): id,
+        token, lease and end of each, flat. All of them, or none.
+        """
+        flat = array("q", claims)
+        checked(
+            lib.fp_keeper_hold, self._keeper, len(flat) // 4, ffi.from_buffer("int64_t[]", flat)
+        )
 
-    def drop(self, id: int, token: int) -> None:
-        lib.fp_keeper_drop(self._keeper, id, token)
+    def drop(self, claims: Sequence[int]) -> None:
+        """Id and token of each, flat."""
+        flat = array("q", claims)
+        lib.fp_keeper_drop(self._keeper, len(flat) // 2, ffi.from_buffer("int64_t[]", flat))
 
     def lost(self, id: int, token: int) -> bool:
         return bool(lib.fp_keeper_lost(self._keeper, id, token))

@@ -59,3 +59,4 @@ class FP:
 
     ALONE_LAPSED: Final[int] = lib.FP_ALONE_LAPSED
     ALONE_TRIED: Final[int] = lib.FP_ALONE_TRIED
+    ALONE_NEVER: Final[int] = lib.FP_ALONE_NEVER

@@ -2,29 +2,62 @@
 Where handlers run: so many threads for plain functions, one event loop for coroutines.
 
 A slot is reserved before a message is claimed for it, and is free again only when the handler has
-really returned: a hung one keeps its slot, whatever became of its message. All threads are daemons,
-so that a hung handler cannot keep the process from ending.
+really returned: a hung one keeps its slot, whatever became of its message. Runs wait in the
+`Stock` of their group; a thread that has a slot there takes one after the other until none is
+left. All threads are daemons, so that a hung handler cannot keep the process from ending.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import logging
 import os
 import threading
-from collections.abc import Callable, Coroutine
+from collections import deque
+from collections.abc import Callable
+from contextvars import copy_context
+from functools import partial
 from queue import SimpleQueue
 from time import monotonic
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol
 
-__all__ = ["COROUTINES", "Crew"]
+__all__ = ["COROUTINES", "Crew", "Stock", "Task"]
 
 COROUTINES: Final = 100  # handlers that may await side by side in one worker
-
-Call: TypeAlias = Callable[[], None]
+TURN: Final = 0.005  # seconds that a thread serves one stock while others wait for a slot
+ASKED: Final = 0.020  # seconds after which who waits for a slot has to ask again
 
 log: Final = logging.getLogger("fencepost.worker")
+
+
+class Task(Protocol):
+    """What is run. `ended_at` is set when it is over."""
+
+    ended_at: float
+    hold_us: int | None  # nothing more of its queue is to be begun for so long
+    task: asyncio.Task[None] | None  # of a coroutine
+    unwanted: bool  # it was cancelled, perhaps before it had a task
+
+    def call(self) -> None: ...
+    async def await_(self) -> None: ...
+
+
+class Stock:
+    """Runs of one sort and one group: those that wait for a slot, and those that have ended."""
+
+    def __init__(self, *, coroutine: bool) -> None:
+        self.coroutine = coroutine
+        self.waiting: deque[Any] = deque()
+        self.ended: deque[Any] = deque()
+        self.out = 0  # begun or waiting, and not yet taken out of `ended`; the worker's loop counts
+        self.mark = -1  # the worker's loop is told when so many are left
+        self.serving = 0  # slots, changed with the crew's lock
+        self.coming = 0  # those of them that have not arrived yet
+
+    @property
+    def left(self) -> int:
+        """How many wait that no slot is coming for."""
+        return max(0, len(self.waiting) - self.coming)
 
 
 class Crew:
@@ -32,33 +65,70 @@ class Crew:
 
     def __init__(self, threads: int) -> None:
         self.changed = threading.Condition()  # told of every slot that becomes free
+        self.news = 0  # how often it was told
+        self.listeners: list[Callable[[], None]] = []  # called each time, for who waits elsewhere
         self._process = os.getpid()
         self._threads = threads
         self._free = {False: threads, True: COROUTINES}
-        self._calls: SimpleQueue[tuple[Call, Call] | None] = SimpleQueue()
+        self._asking: dict[bool, dict[object, float]] = {False: {}, True: {}}  # in their order
+        self._calls: SimpleQueue[Stock | None] = SimpleQueue()
         self._suspects: dict[object, float] = {}
         self._started = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._vacant: dict[Stock, int] = {}  # slots of the event loop, until they are given back
 
     # ---- slots: `coroutine` says which sort ------------------------------------------------------
 
     def free(self, *, coroutine: bool) -> int:
         return self._free[coroutine]
 
-    def reserve(self, wanted: int | None, *, coroutine: bool) -> int:
-        """Take up to `wanted` slots, or all that are free; how many there were."""
+    def reserve(self, wanted: int | None, *, coroutine: bool, asker: object = None) -> int:
+        """
+        Take up to `wanted` slots, or all that are free; how many there were. An `asker` that gets
+        none is remembered for a moment: one slot is left for each that asked before.
+        """
         with self.changed:
-            free = self._free[coroutine]
-            granted = free if wanted is None else min(wanted, free)
+            asking = self._asking[coroutine]
+            free = self._free[coroutine] - (_before(asking, asker) if asking else 0)
+            granted = max(0, free if wanted is None else min(wanted, free))
             self._free[coroutine] -= granted
+            if granted:
+                asking.pop(asker, None)
+            elif asker is not None:
+                asking[asker] = monotonic() + ASKED
             return granted
 
     def give_back(self, count: int, *, coroutine: bool) -> None:
         """Slots that are not needed, or no more."""
+        if count:
+            with self.changed:
+                self._free[coroutine] += count
+                self._tell()
+
+    def withdraw(self, asker: object) -> None:
+        """It asks for no slot any more."""
         with self.changed:
-            self._free[coroutine] += count
-            self.changed.notify_all()
+            for asking in self._asking.values():
+                asking.pop(asker, None)
+            self._tell()
+
+    def tell(self) -> None:
+        """Wake whoever waits for `changed`."""
+        with self.changed:
+            self._tell()
+
+    def _tell(self) -> None:
+        self.news += 1
+        self.changed.notify_all()
+        for listener in tuple(self.listeners):
+            listener()
+
+    def wait(self, seen: int, seconds: float) -> None:
+        """Until there is more news than was `seen`, for so long at the most."""
+        with self.changed:
+            if self.news == seen:
+                self.changed.wait(seconds)
 
     # ---- messages whose last holder never answered -----------------------------------------------
 
@@ -73,74 +143,159 @@ class Crew:
     @property
     def wary(self) -> bool:
         """Nothing further is to be claimed: a deadly message must not take others with it."""
+        if not self._suspects:
+            return False
         now = monotonic()
         return any(now < until for until in tuple(self._suspects.values()))
 
-    # ---- running, in a slot that was reserved ----------------------------------------------------
+    # ---- running ---------------------------------------------------------------------------------
 
-    def run(self, call: Call, ended: Call) -> None:
-        """Run `call` on a thread, then `ended`; then its slot is free."""
+    def staff(self, slots: int, *, coroutine: bool) -> int:
+        """
+        See to it that somebody is there to serve in these slots, which are reserved; in how many.
+        Raises what kept it from starting any thread, if there is none for them.
+        """
         with self.changed:
+            if coroutine:
+                self._event_loop()
+                return slots
             taken = self._threads - self._free[False]
-            if self._started < taken:
-                name = f"fencepost-handler-{self._started + 1}"
-                threading.Thread(target=self._serve, name=name, daemon=True).start()
-                self._started += 1
-        self._calls.put((call, ended))
+            try:
+                while self._started < taken:
+                    name = f"fencepost-handler-{self._started + 1}"
+                    threading.Thread(target=self._serve, name=name, daemon=True).start()
+                    self._started += 1
+            except Exception:
+                if taken - self._started >= slots:
+                    raise
+                return slots - (taken - self._started)
+            return slots
+
+    def serve(self, stock: Stock, slots: int) -> None:
+        """Work off what waits there in so many further slots, which are staffed."""
+        if not slots:
+            return
+        with self.changed:
+            stock.serving += slots
+            stock.coming += slots
+        if stock.coroutine:
+            self._event_loop().call_soon_threadsafe(self._attend, stock, slots)
+        else:
+            for _ in range(slots):
+                self._calls.put(stock)
+
+    # ---- threads ---------------------------------------------------------------------------------
 
     def _serve(self) -> None:
-        while (given := self._calls.get()) is not None:
-            call, ended = given
+        while (stock := self._calls.get()) is not None:
+            if not self._work_off(stock):
+                return
+            del stock
+
+    def _work_off(self, stock: Stock) -> bool:
+        """Until nothing waits there, or it is somebody else's turn. False: not our process."""
+        waiting, asking = stock.waiting, self._asking[False]
+        with self.changed:
+            stock.coming -= 1
+        since = now = monotonic()
+        halted = False
+        while True:
+            if not waiting or halted or (asking and now - since > TURN):
+                if self._leave(stock, yields=halted or now - since > TURN):
+                    return True
+                continue
+            try:
+                task = waiting.popleft()
+            except IndexError:
+                continue  # another thread was faster
+            if len(waiting) == stock.mark:
+                self.tell()
             try:
                 # A handler's context variables are its own: the next one starts without them.
-                contextvars.copy_context().run(call)
+                copy_context().run(task.call)
             except BaseException:
                 log.exception("a handler's thread was left by an exception")
             if os.getpid() != self._process:
-                return  # the child of a handler that forked: it ends with its only thread
-            ended()
-            del given, call, ended
-            self.give_back(1, coroutine=False)
+                return False  # the child of a handler that forked: it ends with its only thread
+            task.ended_at = now = monotonic()
+            halted = task.hold_us is not None
+            stock.ended.append(task)
+            del task
 
-    def spawn(
-        self,
-        coroutine: Callable[[], Coroutine[Any, Any, None]],
-        ended: Call,
-    ) -> Call:
-        """
-        Run a coroutine on the event loop, then `ended`, also when it was cancelled before its first
-        step; then its slot is free. What cancels it is returned, for any thread.
-        """
-        loop = self._event_loop()
-        started: list[asyncio.Task[None]] = []
+    def _leave(self, stock: Stock, *, yields: bool) -> bool:
+        """Give its slot back; False: more has come meanwhile, and nobody else waits."""
+        with self.changed:
+            if stock.waiting and not yields:
+                return False
+            stock.serving -= 1
+            self._free[False] += 1
+            self._tell()
+            return True
 
-        def over(task: asyncio.Task[None]) -> None:
-            self._tasks.discard(task)
-            if not task.cancelled():
-                task.exception()  # taken out, so that the loop does not report it a second time
-            ended()
-            self.give_back(1, coroutine=True)
+    # ---- the event loop --------------------------------------------------------------------------
 
-        def start() -> None:
-            task = loop.create_task(coroutine())
-            self._tasks.add(task)
-            task.add_done_callback(over)
-            started.append(task)
+    def cancel(self, run: Task) -> None:
+        """A coroutine, from any thread; one that has not begun has ended, too."""
+        self._event_loop().call_soon_threadsafe(_cancel, run)
 
-        def cancel() -> None:
-            loop.call_soon_threadsafe(lambda: [task.cancel() for task in started])
+    def _attend(self, stock: Stock, slots: int) -> None:
+        with self.changed:
+            stock.coming -= slots
+        for _ in range(slots):
+            self._next(stock)
 
-        loop.call_soon_threadsafe(start)
-        return cancel
+    def _next(self, stock: Stock) -> None:
+        """Begin what waits there in a slot that has become free, or give the slot back."""
+        try:
+            run = None if self._asking[True] else stock.waiting.popleft()
+        except IndexError:
+            run = None
+        if run is None:
+            self._vacate(stock)
+            return
+        if len(stock.waiting) == stock.mark:
+            self.tell()
+        run.task = self._event_loop().create_task(run.await_())
+        self._tasks.add(run.task)
+        run.task.add_done_callback(partial(self._over, stock, run))
+        if run.unwanted:
+            run.task.cancel()
+
+    def _over(self, stock: Stock, run: Task, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # taken out, so that the loop does not report it a second time
+        run.task = None
+        run.ended_at = monotonic()
+        stock.ended.append(run)
+        if run.hold_us is None:
+            self._next(stock)
+        else:
+            self._vacate(stock)
+
+    def _vacate(self, stock: Stock) -> None:
+        """Give a slot back; those of one go of the loop together."""
+        if not self._vacant:
+            self._event_loop().call_soon(self._give_back_vacant)
+        self._vacant[stock] = self._vacant.get(stock, 0) + 1
+
+    def _give_back_vacant(self) -> None:
+        vacant, self._vacant = self._vacant, {}
+        with self.changed:
+            for stock, slots in vacant.items():
+                stock.serving -= slots
+                self._free[True] += slots
+            self._tell()
 
     def _event_loop(self) -> asyncio.AbstractEventLoop:
-        with self.changed:
-            if self._loop is None:
-                loop = asyncio.new_event_loop()
-                name = "fencepost-event-loop"
-                threading.Thread(target=self._turn, args=[loop], name=name, daemon=True).start()
-                self._loop = loop
-            return self._loop
+        if self._loop is None:
+            with self.changed:
+                if self._loop is None:
+                    loop = asyncio.new_event_loop()
+                    name = "fencepost-event-loop"
+                    threading.Thread(target=self._turn, args=[loop], name=name, daemon=True).start()
+                    self._loop = loop
+        return self._loop
 
     def _turn(self, loop: asyncio.AbstractEventLoop) -> None:
         asyncio.set_event_loop(loop)
@@ -159,3 +314,19 @@ class Crew:
             self._calls.put(None)
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
+
+
+def _before(asking: dict[object, float], asker: object) -> int:
+    """How many have asked before. Those who did not ask again in time are forgotten."""
+    now = monotonic()
+    for other, until in tuple(asking.items()):
+        if now >= until:
+            del asking[other]
+    order = list(asking)
+    return order.index(asker) if asker in asking else len(order)
+
+
+def _cancel(run: Task) -> None:
+    run.unwanted = True
+    if run.task is not None:
+        run.task.cancel()

@@ -67,7 +67,9 @@ class JobRun(Run):
     # ---- the steps -------------------------------------------------------------------------------
 
     def _prepared(self) -> tuple[Context, list[Any], dict[str, Any]] | None:
-        """None: the handler cannot be called, and the verdict says why."""
+        """None: the handler cannot be called, and the verdict says why; or it was not entered."""
+        if not self.enter():
+            return None
         try:
             return self._arguments()
         except PayloadError as error:
@@ -77,7 +79,6 @@ class JobRun(Run):
         return None
 
     def _arguments(self) -> tuple[Context, list[Any], dict[str, Any]]:
-        self.entered = True
         _points.at("claimed", self.name)
         context = self._context = Context(self._claim, self._queue, self)
         args, kwargs = self._job._arguments.decode(self._claim.body)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 from fencepost._calls import Core
+from fencepost._pack import pairs
 from fencepost.claims import Claim
 
 __all__ = ["Leases"]
@@ -27,14 +29,17 @@ class Leases:
         self._lock = threading.Lock()
         self._over = False
 
-    def hold(self, claim: Claim[object], lease_us: int, until_us: int) -> None:
-        """Renew it until it is dropped, or until a moment of store time; 0: for ever."""
+    def hold(self, held: Sequence[int]) -> None:
+        """
+        Renew these until they are dropped, or until a moment of store time (0: for ever): id,
+        token, lease and end of each, flat. All of them, or none.
+        """
         with self._lock:
-            self._keeper.hold(*claim._key, lease_us, until_us)
+            self._keeper.hold(held)
 
-    def drop(self, claim: Claim[object]) -> None:
+    def drop(self, claims: Iterable[Claim[Any]]) -> None:
         with self._lock:
-            self._keeper.drop(*claim._key)
+            self._keeper.drop(pairs(claim._key for claim in claims))
 
     def lost(self, claim: Claim[object]) -> bool:
         """Whether somebody else has it. When all is over nobody renews it: then it is, too."""

@@ -15,24 +15,23 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
-from collections.abc import Callable, Collection, Sequence
-from functools import partial
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from time import monotonic
 from typing import Any, Final
 
-from fencepost._batchrun import BatchRun
 from fencepost._calls import FP
 from fencepost._crew import Crew
 from fencepost._desk import Desk
-from fencepost._groups import Batches, Group, Singles
-from fencepost._jobrun import JobRun
+from fencepost._groups import Group
 from fencepost._leases import Leases
-from fencepost._pack import Take, Verdict
+from fencepost._pace import BUDGET
+from fencepost._pack import Take
 from fencepost._registry import Registry
-from fencepost._routes import Route, routes
+from fencepost._routes import routes
 from fencepost._runs import STOPPING, TIMED_OUT, Run
-from fencepost._verdicts import UNKNOWN_NAME_US, later, released
+from fencepost._starts import Starts
+from fencepost._verdicts import released
 from fencepost.claims import Claim
 from fencepost.errors import Busy, Closed, Error, ForkedHandle, NewerSchema
 from fencepost.spans import MOMENT_MAX
@@ -45,7 +44,6 @@ TICK_US: Final = 10_000
 NOTES_EVERY: Final = 0.25  # seconds between two writes of progress
 RETAIN_FIRST: Final = 3.0  # seconds after the start
 RETAIN_EVERY: Final = 60.0
-WARY: Final = 1.0  # seconds in which a message that may be deadly shows what it is
 LAST_WORD: Final = 0.5  # seconds for handlers to answer when they are told to stop
 LAST_TRIES: Final = 5  # to settle what is left before the end
 PAUSE_MAX: Final = 5.0  # seconds after the store has failed again and again
@@ -73,10 +71,10 @@ class Loop:
         self._stopping = threading.Event()
         self._grace_until = 0.0
         self._hurried = False
-        self._running: set[Run] = set()
-        self._ended: deque[Run] = deque()  # filled by the handlers' threads
+        self._seen = 0  # of the crew's news, when this turn began
+        self._began_at = 0.0  # this turn
+        self._said_at = 0.0  # the last turn in which all that had ended was settled
         self._resting = False  # in the core, which somebody has to call out of
-        self._names_of_kinds = {0: ""}
         self._pause = 0.0
         self._watch_at = 0.0
         self._notes_at = 0.0
@@ -94,9 +92,20 @@ class Loop:
         found = routes(self._file, self.registry, self._names)
         self._routes = {route.queue.name: route for route in found}
         self._desk = Desk(self._file, {route.number: route.queue for route in found})
-        self._groups = self._grouped(found)
+        self._starts = Starts(
+            self,
+            self._file,
+            self._crew,
+            self._desk,
+            self._routes,
+            give_back=self._give_back,
+            clear=self._clear_the_way,
+        )
+        self._running = self._starts.running
+        self._groups = self._starts.groups()
         self._group_of = {number: group for group in self._groups for number in group.queues}
         self.leases = Leases(self._file.core, min(route.lease_us for route in found))
+        self._crew.listeners.append(self._nudge)
         self._thread.start()
         log.info("%s: working on %s", self.store.path, ", ".join(sorted(self._names)))
 
@@ -111,9 +120,13 @@ class Loop:
         until = monotonic() + grace
         self._grace_until = min(until, self._grace_until) if self._stopping.is_set() else until
         self._stopping.set()
-        with self._crew.changed:
-            self._crew.changed.notify_all()
-        self._file.core.nudge()
+        self._crew.tell()
+
+    def _nudge(self) -> None:
+        """The crew has news."""
+        if self._resting:
+            with suppress(Error):
+                self._file.core.nudge()
 
     def join(self) -> None:
         """Until it has stopped."""
@@ -133,6 +146,7 @@ class Loop:
             for group in self._groups:
                 group.give_up()
             self.leases.end()
+            self._crew.listeners.remove(self._nudge)
             log.info("%s: stopped", self.store.path)
 
     def _survive(self, turn: Callable[[], None]) -> None:
@@ -153,23 +167,44 @@ class Loop:
                 self._pause,
                 exc_info=not isinstance(error, Error),
             )
-            with self._crew.changed:
-                self._crew.changed.wait(self._pause)
+            self._crew.wait(self._crew.news, self._pause)
 
     def _turn(self) -> None:
-        moved = self._collect()
+        self._begin_turn()
         self._watch()
         self._retain()
-        for group in self._groups:
-            take = None if self._crew.wary else group.reserve()
+        moved = False
+        self._groups.append(self._groups.pop(0))  # each is the first in its turn
+        for group in tuple(self._groups):
+            pressed = bool(self._desk) and not self._may_hold()
+            take = None if self._crew.wary else group.reserve(pressed=pressed)
             if take is not None:
                 moved |= self._claim(group, take)
                 group.ripen()
-        if self._desk:
-            self._desk.exchange(None)
+        if self._desk and not self._may_hold():
+            self._exchange(None)
             moved = True
         if not moved:
             self._rest()
+
+    def _begin_turn(self) -> None:
+        self._seen = self._crew.news
+        self._began_at = monotonic()
+        self._collect()
+
+    def _exchange(self, take: Take | None) -> list[Claim[Any]]:
+        """Settle what had ended when the turn began, and claim."""
+        claims = self._desk.exchange(take)
+        self._said_at = self._began_at
+        return claims
+
+    def _may_hold(self) -> bool:
+        """
+        Results may wait for the next claim, if one will come soon: there is a stock that is being
+        worked off. None waits for longer than the budget.
+        """
+        stocked = any(group.stock.left for group in self._groups)
+        return stocked and not self._crew.wary and self._began_at < self._said_at + BUDGET
 
     def _claim(self, group: Group, take: Take) -> bool:
         """One exchange for a group that has room. Whether anything was claimed."""
@@ -182,28 +217,41 @@ class Loop:
 
     def _receive(self, take: Take) -> Sequence[Claim[Any]]:
         """One exchange. Claims whose names cannot be read just now are given back."""
-        claims = self._desk.exchange(take)
+        claims = self._exchange(take)
         try:
-            if any(claim._kind not in self._names_of_kinds for claim in claims):
-                self._names_of_kinds = {0: "", **dict(self._file.kinds())}
+            self._starts.learn(claims)
         except BaseException:
             self._give_back(claims)
             raise
         return claims
 
+    def _clear_the_way(self) -> None:
+        """
+        What may kill us is about to start: settle what has ended, and give back what has not begun,
+        so that it takes nothing with it but what runs at the same time.
+        """
+        self._collect()
+        for group in self._groups:
+            self._unread(group)
+        self._exchange(None)
+
     def _rest(self) -> None:
         """Nothing was to be done: wait for something to be due, or for a handler to finish."""
         with_room = [group for group in self._groups if group.has_room()]
         waiting = any(group.gathered for group in self._groups)
-        if waiting or self._crew.wary or not with_room:
+        stocked = any(group.stock.left for group in self._groups)
+        if waiting or stocked or self._crew.wary or not with_room:
             self._wait_for_handlers()
         else:
             self._wait_for_messages(with_room)
 
     def _wait_for_handlers(self) -> None:
-        with self._crew.changed:
-            if not self._ended:
-                self._crew.changed.wait(TICK)
+        """Who works off a stock does not tell of each end: look in time to hold none for long."""
+        seconds = TICK
+        if any(group.stock.left for group in self._groups):
+            left = self._said_at + BUDGET - monotonic()
+            seconds = left if left > 0 else BUDGET
+        self._crew.wait(self._seen, seconds)
 
     def _wait_for_messages(self, groups: Sequence[Group]) -> None:
         """Wait for one from whichever queue, a handler's end, or a stop; claim no more than one."""
@@ -211,7 +259,7 @@ class Loop:
         nudges = self._file.core.nudges()
         self._resting = True  # whoever comes from now on nudges
         try:
-            if self._ended or self._stopping.is_set():
+            if self._crew.news != self._seen or self._stopping.is_set():
                 return
             slice_us = TICK_US if self._running else 0
             take = Take(queues, 1, until_us=MOMENT_MAX, slice_us=slice_us, nudges=nudges)
@@ -223,121 +271,56 @@ class Loop:
             group.reserve()
             self._give_back(group.accept([claim]))
 
-    # ---- starting --------------------------------------------------------------------------------
-
-    def _grouped(self, found: Sequence[Route]) -> list[Group]:
-        """Singles by where they run, and each batch handler for itself."""
-        groups: list[Group] = []
-        single = [route for route in found if not route.handler or route.queue._batch == 1]
-        for coroutine in (False, True):
-            numbers = [route.number for route in single if route.coroutine == coroutine]
-            if numbers:
-                start = partial(self._start_single, coroutine)
-                groups.append(Singles(numbers, self._crew, start, coroutine=coroutine))
-        groups += [
-            Batches(
-                route.number,
-                self._crew,
-                partial(self._start_batch, route),
-                coroutine=route.coroutine,
-                size=route.queue._batch,
-                linger_us=route.queue._linger_us,
-            )
-            for route in found
-            if route not in single
-        ]
-        return groups
-
-    def _start_single(self, coroutine: bool, claim: Claim[Any]) -> None:
-        """In a slot that is reserved, of the sort that its group needs."""
-        route = self._routes[claim._queue.name]
-        if route.handler:
-            self._begin(BatchRun(self, route.queue, [claim]), route, coroutine)
-            return
-        name = self._names_of_kinds.get(claim._kind, "")
-        job = self.registry.job(name)
-        if job is not None:
-            self._begin(JobRun(self, job, claim, route.queue.name), route, coroutine)
-            return
-        log.warning("message %d is for %r, which this App does not know", claim.id, name)
-        self._crew.give_back(1, coroutine=coroutine)
-        text = "no worker knew this name"
-        verdict = later(claim._key, UNKNOWN_NAME_US, "unknown_name", name, text)
-        self._desk.add(name, [verdict])
-
-    def _start_batch(self, route: Route, claims: Sequence[Claim[Any]]) -> None:
-        self._begin(BatchRun(self, route.queue, claims), route, route.coroutine)
-
-    def _begin(self, run: Run, route: Route, coroutine: bool) -> None:
-        """Hold its claims, and let it run in the slot that is reserved; or give back both."""
-        if run.coroutine != coroutine:
-            self._crew.give_back(1, coroutine=coroutine)
-            if not self._crew.reserve(1, coroutine=run.coroutine):
-                self._give_back(run.claims)
-                return
-        try:
-            self._hold(run, route.lease_us)
-            if any(claim._lapsed for claim in run.claims):
-                self._crew.beware(run, WARY)
-            self._running.add(run)
-            ended = partial(self._end, run)
-            if run.coroutine:
-                run.cancel = self._crew.spawn(run.await_, ended)
-            else:
-                self._crew.run(run.call, ended)
-        except Exception as error:  # no memory, no further thread
-            log.warning("%s could not start: %s", run.name, error)
-            self._running.discard(run)
-            self._crew.trust(run)
-            self._crew.give_back(1, coroutine=run.coroutine)
-            for claim in run.claims:
-                self.leases.drop(claim)
-            self._give_back(run.claims)
-
-    def _hold(self, run: Run, lease_us: int) -> None:
-        for claim in run.claims:
-            began_us = claim._lease_end_us - lease_us
-            until_us = 0 if run.timeout_us is None else began_us + run.timeout_us
-            self.leases.hold(claim, lease_us, until_us)
-
     # ---- ending ----------------------------------------------------------------------------------
 
-    def _end(self, run: Run) -> None:
-        """Called where the handler ran."""
-        self._ended.append(run)
-        if self._resting:
-            self._file.core.nudge()
-
-    def _collect(self) -> bool:
-        """Take in what finished runs have to say. Whether there were any."""
-        moved = False
-        while self._ended:
-            run = self._ended.popleft()
+    def _collect(self) -> None:
+        """Take in what finished runs have to say."""
+        runs: list[Run] = []
+        for group in self._groups:
+            runs += group.ended()
+        for run in runs:
             self._crew.trust(run)
-            if not run.abandoned:
-                self._conclude(run, run.verdicts if run.entered else run.give_up())
-                moved = True
-        return moved
+        self._conclude(run for run in runs if not run.abandoned)
 
-    def _conclude(self, run: Run, verdicts: Sequence[Verdict]) -> None:
-        self._running.discard(run)
-        for claim in run.claims:
-            self.leases.drop(claim)
-        self._desk.add(run.name, verdicts)
-        if self._stopping.is_set():
-            self.released += sum(verdict.verb == FP.RELEASE for verdict in verdicts)
-        if run.hold_us is not None:
-            declaration = self._routes[run.claims[0]._queue.name].declaration
-            self._desk.hold(declaration, run.hold_us)
+    def _conclude(self, runs: Iterable[Run]) -> None:
+        """Their verdicts are said with the next exchange; their leases need no keeper any more."""
+        claims: list[Claim[Any]] = []
+        holding: list[Run] = []
+        for run in runs:
+            verdicts = run.verdicts if run.entered else run.give_back()
+            if run.abandoned:
+                verdicts = run.give_up()
+            self._running.discard(run)
+            self._desk.add(run.name, verdicts)
+            claims += run.claims
+            if self._stopping.is_set():
+                self.released += sum(verdict.verb == FP.RELEASE for verdict in verdicts)
+            if run.hold_us is not None:
+                holding.append(run)
+        if claims:
+            self.leases.drop(claims)
+        for run in holding:
+            assert run.hold_us is not None
+            route = self._routes[run.claims[0]._queue.name]
+            self._unread(self._group_of[route.number])
+            self._desk.hold(route.declaration, run.hold_us)
 
     def _abandon(self, run: Run, why: str) -> None:
         """Settle its messages without it. Its slot stays taken until it returns."""
         run.stop(why)
         run.abandoned = True
-        self._conclude(run, run.give_up())
+        self._conclude([run])
+
+    def _unread(self, group: Group, count: int | None = None) -> None:
+        """
+        What was read ahead goes back to its place. It was never begun, so nobody who stops us is
+        told of it.
+        """
+        for claim in self._starts.take_back(group, count):
+            self._desk.add(claim._queue.name, [released(claim._key)])
 
     def _give_back(self, claims: Sequence[Claim[Any]]) -> None:
-        """What was claimed and cannot start."""
+        """What was claimed and cannot start, or not soon enough."""
         if self._stopping.is_set():
             self.released += len(claims)
         for claim in claims:
@@ -358,6 +341,10 @@ class Loop:
             value = run.take_progress()
             if value is not None:
                 self._desk.note(run.claims[0].id, value)
+        for group in self._groups:
+            surplus = group.stock.left if self._crew.wary else group.surplus(now)
+            if surplus:
+                self._unread(group, surplus)
         if now >= self._notes_at:
             self._notes_at = now + NOTES_EVERY
             self._desk.write_notes()
@@ -375,6 +362,7 @@ class Loop:
         """Let what runs finish within the grace, and give back the rest."""
         for group in self._groups:
             self._give_back(group.give_up())
+            self._unread(group)
         while self._running and monotonic() < self._grace_until:
             self._survive(self._last_turn)
         for run in self._running:
@@ -390,9 +378,9 @@ class Loop:
                 self._survive(self._last_turn)
 
     def _last_turn(self) -> None:
-        self._collect()
+        self._begin_turn()
         self._watch()
         if self._desk:
-            self._desk.exchange(None)
+            self._exchange(None)
         else:
             self._wait_for_handlers()

@@ -13,6 +13,7 @@ import logging
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from math import inf
 from time import monotonic
 from typing import Any, Final, Protocol
 
@@ -47,6 +48,17 @@ class Host(Protocol):
 class Run:
     """The claims that one call is for, why it should stop, and what it ended with."""
 
+    deadline: float | None = None  # from the moment it is entered
+    hold_us: int | None = None  # how long nobody is to be handed anything from this queue
+    entered = False  # it may never be: cancelled before its first step, or stopped too early
+    abandoned = False  # the loop has settled it: what the handler says comes too late
+    cancel: Callable[[], None] | None = None  # of a coroutine
+    task: asyncio.Task[None] | None = None
+    unwanted = False
+    begin_by = inf  # later than that its lease is not safe enough to begin
+    ended_at = 0.0
+    _why: str | None = None
+
     def __init__(
         self,
         host: Host,
@@ -61,13 +73,7 @@ class Run:
         self.coroutine = coroutine
         self.timeout_us = timeout_us
         self.store = host.store
-        self.deadline = None if timeout_us is None else monotonic() + timeout_us / SECOND
         self.verdicts: list[Verdict] = []
-        self.hold_us: int | None = None  # how long nobody is to be handed anything from this queue
-        self.entered = False  # a coroutine can be cancelled before its first step
-        self.abandoned = False  # the loop has settled it: what the handler says comes too late
-        self.cancel: Callable[[], None] | None = None  # of a coroutine
-        self._why: str | None = None
         self._leases = host.leases
         self._registry = host.registry
         self._file = host.store._file
@@ -93,6 +99,10 @@ class Run:
             self.cancel()
             self.cancel = None
 
+    def give_back(self) -> list[Verdict]:
+        """What is to be said about claims whose handler was not called."""
+        return [released(claim._key) for claim in self.claims]
+
     def give_up(self) -> list[Verdict]:
         """What is to be said about the claims of a handler that does not answer."""
         return [verdict for claim in self.claims for verdict in self._stopped(claim)]
@@ -100,6 +110,14 @@ class Run:
     def take_progress(self) -> bytes | None:
         """What the handler said last about how far it is; None: nothing new."""
         return None
+
+    def enter(self) -> bool:
+        """The handler is about to be called; False: it must not be, too much time has passed."""
+        now = monotonic()
+        self.entered = now < self.begin_by
+        if self.timeout_us is not None:
+            self.deadline = now + self.timeout_us / SECOND
+        return self.entered
 
     # ---- for contexts and batches ----------------------------------------------------------------
 

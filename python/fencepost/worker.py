@@ -31,11 +31,12 @@ class Worker:
     Runs handlers in threads of its own, in this process; made by `App.worker`.
 
     Plain functions run on up to `threads` threads, coroutines on one event loop. A message is
-    claimed when it can start, and its lease is renewed as long as its handler runs; whoever lost
-    it is told by `ctx.cancelled`, and the result is refused. What a handler raises fails its
-    message, never the worker; that includes SystemExit and KeyboardInterrupt. Handlers that do not
-    return within the grace are left behind as daemon threads, and their messages are given back
-    without using an attempt.
+    claimed when it can start, or will within some 5 ms because handlers have proved short; results
+    of short ones wait as long for the next commit. A lease is renewed as long as its handler runs;
+    whoever lost it is told by `ctx.cancelled`, and the result is refused. What a handler raises
+    fails its message, never the worker; that includes SystemExit and KeyboardInterrupt. Handlers
+    that do not return within the grace are left behind as daemon threads, and their messages are
+    given back without using an attempt.
     """
 
     def __init__(
@@ -89,7 +90,9 @@ class Worker:
     def stop(self, grace: Span | None = None) -> bool:
         """
         Claim nothing more, let what runs finish within `grace` seconds, then set `ctx.cancelled`
-        and give the rest back. True: nothing had to be given back. Not running: True.
+        and give the rest back. True: no handler had to be given up. Not running: True.
+
+        What was claimed ahead and has not begun goes back at once, and does not count.
         """
         with self._changing:
             seconds_ = self._grace if grace is None else seconds(span_us(grace, "grace"))

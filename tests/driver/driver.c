@@ -82,12 +82,13 @@ static void settle(fp_store *store, const fp_rows *claims) {
     pairs[2 * i] = id;
     pairs[2 * i + 1] = token;
     if (store != stores[0]) continue;
-    check(fp_keeper_hold(keeper, id, token, 60000000, 0, &err), &err, "hold");
+    int64_t held[] = {id, token, 60000000, 0};
+    check(fp_keeper_hold(keeper, 1, held, &err), &err, "hold");
   }
   usleep(3000); /* a beat, now and then */
   for (int i = 0; store == stores[0] && i < claims->count; i++) {
     expect(!fp_keeper_lost(keeper, pairs[2 * i], pairs[2 * i + 1]), "a held claim is not lost");
-    fp_keeper_drop(keeper, pairs[2 * i], pairs[2 * i + 1]);
+    fp_keeper_drop(keeper, 1, &pairs[2 * i]);
   }
   do code = fp_settle_many(store, NULL, &acks, answers, &err); while (again(code));
   check(code, &err, "settle");
