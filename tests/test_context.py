@@ -82,8 +82,7 @@ def test_a_plain_handler_past_its_time_out_loses_its_message(app: App) -> None:
 
     with app.worker(threads=2) as worker:
         assert slow.enqueue().result(30) == 2
-        assert worker._crew is not None
-        assert worker._crew.free(coroutine=False) == 1
+        until(lambda: worker._crew is not None and worker._crew.free(coroutine=False) == 1)
         gate.set()
         until(lambda: worker._crew is not None and worker._crew.free(coroutine=False) == 2)
     assert told == [True]
