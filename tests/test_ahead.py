@@ -256,7 +256,7 @@ def test_results_go_with_the_next_claim(
         gate.open.set()
         until(lambda: done(app) == 26)
     assert said[1][0] > 5
-    assert said[1][1] == 5
+    assert said[1][1] > 0
 
 
 # ---- what may be deadly --------------------------------------------------------------------------
