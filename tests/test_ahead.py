@@ -205,7 +205,9 @@ def turned(monkeypatch: pytest.MonkeyPatch) -> Callable[[Worker, int], None]:
         (loop,) = worker._loops.values()
         for _ in range(times):
             before = counted[loop]
-            loop._crew.tell()
+            with loop._crew.changed:
+                loop._told()
+                loop._crew.changed.notify_all()
             until(lambda before=before: counted[loop] > before)  # type: ignore[misc]
 
     monkeypatch.setattr(Loop, "_turn", counting)

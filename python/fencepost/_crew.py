@@ -43,14 +43,18 @@ class Task(Protocol):
 
 
 class Stock:
-    """Runs of one sort and one group: those that wait for a slot, and those that have ended."""
+    """
+    Runs of one sort and one group: those that wait for a slot, and those that have ended. `told` is
+    called, with the crew's lock, when a slot has left it, and when only `mark` are left.
+    """
 
-    def __init__(self, *, coroutine: bool) -> None:
+    def __init__(self, *, coroutine: bool, told: Callable[[], None]) -> None:
         self.coroutine = coroutine
+        self.told = told
         self.waiting: deque[Any] = deque()
         self.ended: deque[Any] = deque()
         self.out = 0  # begun or waiting, and not yet taken out of `ended`; the worker's loop counts
-        self.mark = -1  # the worker's loop is told when so many are left
+        self.mark = -1
         self.serving = 0  # slots, changed with the crew's lock
         self.coming = 0  # those of them that have not arrived yet
 
@@ -65,8 +69,6 @@ class Crew:
 
     def __init__(self, threads: int) -> None:
         self.changed = threading.Condition()  # told of every slot that becomes free
-        self.news = 0  # how often it was told
-        self.listeners: list[Callable[[], None]] = []  # called each time, for who waits elsewhere
         self._process = os.getpid()
         self._threads = threads
         self._free = {False: threads, True: COROUTINES}
@@ -104,31 +106,19 @@ class Crew:
         if count:
             with self.changed:
                 self._free[coroutine] += count
-                self._tell()
+                self.changed.notify_all()
 
     def withdraw(self, asker: object) -> None:
         """It asks for no slot any more."""
         with self.changed:
             for asking in self._asking.values():
                 asking.pop(asker, None)
-            self._tell()
+            self.changed.notify_all()
 
-    def tell(self) -> None:
-        """Wake whoever waits for `changed`."""
+    def _tell(self, stock: Stock) -> None:
         with self.changed:
-            self._tell()
-
-    def _tell(self) -> None:
-        self.news += 1
-        self.changed.notify_all()
-        for listener in tuple(self.listeners):
-            listener()
-
-    def wait(self, seen: int, seconds: float) -> None:
-        """Until there is more news than was `seen`, for so long at the most."""
-        with self.changed:
-            if self.news == seen:
-                self.changed.wait(seconds)
+            stock.told()
+            self.changed.notify_all()
 
     # ---- messages whose last holder never answered -----------------------------------------------
 
@@ -209,7 +199,7 @@ class Crew:
             except IndexError:
                 continue  # another thread was faster
             if len(waiting) == stock.mark:
-                self.tell()
+                self._tell(stock)
             try:
                 # A handler's context variables are its own: the next one starts without them.
                 copy_context().run(task.call)
@@ -229,7 +219,8 @@ class Crew:
                 return False
             stock.serving -= 1
             self._free[False] += 1
-            self._tell()
+            stock.told()
+            self.changed.notify_all()
             return True
 
     # ---- the event loop --------------------------------------------------------------------------
@@ -254,7 +245,7 @@ class Crew:
             self._vacate(stock)
             return
         if len(stock.waiting) == stock.mark:
-            self.tell()
+            self._tell(stock)
         run.task = self._event_loop().create_task(run.await_())
         self._tasks.add(run.task)
         run.task.add_done_callback(partial(self._over, stock, run))
@@ -285,7 +276,8 @@ class Crew:
             for stock, slots in vacant.items():
                 stock.serving -= slots
                 self._free[True] += slots
-            self._tell()
+                stock.told()
+            self.changed.notify_all()
 
     def _event_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:

@@ -52,12 +52,19 @@ class Singles:
     """Queues whose messages are run one by one. `most`: as many are read ahead."""
 
     def __init__(
-        self, queues: Sequence[int], crew: Crew, start: Start, *, coroutine: bool, most: int
+        self,
+        queues: Sequence[int],
+        crew: Crew,
+        start: Start,
+        told: Callable[[], None],
+        *,
+        coroutine: bool,
+        most: int,
     ) -> None:
         self.queues = queues
         self.gathered: Claims = ()
-        self.stock = Stock(coroutine=coroutine)
-        self.other = Stock(coroutine=not coroutine)
+        self.stock = Stock(coroutine=coroutine, told=told)
+        self.other = Stock(coroutine=not coroutine, told=told)
         self._crew = crew
         self._start = start
         self._coroutine = coroutine
@@ -136,6 +143,7 @@ class Batches:
         queue: int,
         crew: Crew,
         start: Start,
+        told: Callable[[], None],
         *,
         coroutine: bool,
         size: int,
@@ -143,8 +151,8 @@ class Batches:
     ) -> None:
         self.queues = [queue]
         self.gathered: list[Claim[Any]] = []
-        self.stock = Stock(coroutine=coroutine)
-        self.other = Stock(coroutine=not coroutine)
+        self.stock = Stock(coroutine=coroutine, told=told)
+        self.other = Stock(coroutine=not coroutine, told=told)
         self._crew = crew
         self._start = start
         self._coroutine = coroutine

@@ -71,7 +71,8 @@ class Loop:
         self._stopping = threading.Event()
         self._grace_until = 0.0
         self._hurried = False
-        self._seen = 0  # of the crew's news, when this turn began
+        self._news = 0  # what our runs told us; changed with the crew's lock
+        self._seen = 0  # of that, when this turn began
         self._began_at = 0.0  # this turn
         self._said_at = 0.0  # the last turn in which all that had ended was settled
         self._resting = False  # in the core, which somebody has to call out of
@@ -102,10 +103,9 @@ class Loop:
             clear=self._clear_the_way,
         )
         self._running = self._starts.running
-        self._groups = self._starts.groups()
+        self._groups = self._starts.groups(self._told)
         self._group_of = {number: group for group in self._groups for number in group.queues}
         self.leases = Leases(self._file.core, min(route.lease_us for route in found))
-        self._crew.listeners.append(self._nudge)
         self._thread.start()
         log.info("%s: working on %s", self.store.path, ", ".join(sorted(self._names)))
 
@@ -120,10 +120,13 @@ class Loop:
         until = monotonic() + grace
         self._grace_until = min(until, self._grace_until) if self._stopping.is_set() else until
         self._stopping.set()
-        self._crew.tell()
+        with self._crew.changed:
+            self._told()
+            self._crew.changed.notify_all()
 
-    def _nudge(self) -> None:
-        """The crew has news."""
+    def _told(self) -> None:
+        """Something is to be done: by whom it concerns, with the crew's lock."""
+        self._news += 1
         if self._resting:
             with suppress(Error):
                 self._file.core.nudge()
@@ -146,7 +149,6 @@ class Loop:
             for group in self._groups:
                 group.give_up()
             self.leases.end()
-            self._crew.listeners.remove(self._nudge)
             log.info("%s: stopped", self.store.path)
 
     def _survive(self, turn: Callable[[], None]) -> None:
@@ -167,7 +169,8 @@ class Loop:
                 self._pause,
                 exc_info=not isinstance(error, Error),
             )
-            self._crew.wait(self._crew.news, self._pause)
+            with self._crew.changed:
+                self._crew.changed.wait(self._pause)
 
     def _turn(self) -> None:
         self._begin_turn()
@@ -188,7 +191,7 @@ class Loop:
             self._rest()
 
     def _begin_turn(self) -> None:
-        self._seen = self._crew.news
+        self._seen = self._news
         self._began_at = monotonic()
         self._collect()
 
@@ -251,7 +254,9 @@ class Loop:
         if any(group.stock.left for group in self._groups):
             left = self._said_at + BUDGET - monotonic()
             seconds = left if left > 0 else BUDGET
-        self._crew.wait(self._seen, seconds)
+        with self._crew.changed:
+            if self._news == self._seen:
+                self._crew.changed.wait(seconds)
 
     def _wait_for_messages(self, groups: Sequence[Group]) -> None:
         """Wait for one from whichever queue, a handler's end, or a stop; claim no more than one."""
@@ -259,7 +264,7 @@ class Loop:
         nudges = self._file.core.nudges()
         self._resting = True  # whoever comes from now on nudges
         try:
-            if self._crew.news != self._seen or self._stopping.is_set():
+            if self._news != self._seen or self._stopping.is_set():
                 return
             slice_us = TICK_US if self._running else 0
             take = Take(queues, 1, until_us=MOMENT_MAX, slice_us=slice_us, nudges=nudges)

@@ -73,8 +73,11 @@ class Starts:
         stock.out -= len(runs)
         return self._forget(runs)
 
-    def groups(self) -> list[Group]:
-        """Queues whose messages are run one by one by where they run, each batch handler alone."""
+    def groups(self, told: Callable[[], None]) -> list[Group]:
+        """
+        Queues whose messages are run one by one by where they run, each batch handler alone. `told`
+        is called when one of them may need the loop.
+        """
         found = list(self._routes.values())
         single = [route for route in found if not route.handler or route.queue._batch == 1]
         groups: list[Group] = []
@@ -87,6 +90,7 @@ class Starts:
                         [route.number for route in routes],
                         self._crew,
                         self._singles,
+                        told,
                         coroutine=coroutine,
                         most=AHEAD_MAX if patient else 0,
                     )
@@ -96,6 +100,7 @@ class Starts:
                 route.number,
                 self._crew,
                 partial(self._batch, route),
+                told,
                 coroutine=route.coroutine,
                 size=route.queue._batch,
                 linger_us=route.queue._linger_us,
