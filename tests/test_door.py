@@ -185,6 +185,7 @@ operations = st.one_of(
     st.tuples(st.just("fail"), which, failures, st.booleans()),
     st.tuples(st.just("holder cancels"), which, st.booleans()),
     st.tuples(st.just("renew"), which),
+    st.tuples(st.just("own acks"), st.integers(1, 8)),
     st.tuples(st.just("cancel"), which),
     st.tuples(st.just("replay"), which),
     st.tuples(st.just("advance"), st.sampled_from([2, 5, 40])),
@@ -264,6 +265,11 @@ class History:
             held = self.claims[-1 - pick % min(len(self.claims), 6)]
             verdict = Verdict(held.id, held.token, lib.FP_RENEW, 60 * SECOND)
             self.twins.both(lambda core: settle(core, verdict))
+
+    def own_acks(self, count: int) -> None:
+        """By the handle itself, of claims that the door may have ended or moved unheard of."""
+        flat = array("q", [number for held in self.claims[-count:] for number in held[:2]])
+        self.twins.both(lambda core: core.settle(None, flat))
 
     def cancel(self, pick: int) -> None:
         """By its id; what a handle gave out of a bulk queue is found by that handle alone."""

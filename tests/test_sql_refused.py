@@ -152,6 +152,17 @@ def test_a_read_only_connection_is_told(queue: Queue[Any], path: Path) -> None:
             queue.enqueue("a", tx=connection)
 
 
+def test_a_policy_that_cannot_be_is_refused_before_it_is_written(
+    store: Store, foreign: sqlite3.Connection
+) -> None:
+    """As it is where the queue is made by the core."""
+    for queue in (store.queue("a", lane_width=0), store.queue("a\0"), store.queue("b" * 256)):
+        with pytest.raises(InvalidArgument):
+            queue.enqueue("a", tx=foreign)
+    foreign.rollback()
+    assert store.stats()["queues"] == {}
+
+
 def test_how_rows_are_made_is_the_connections_own_business(
     queue: Queue[Any], foreign: sqlite3.Connection
 ) -> None:
