@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from fencepost import InvalidArgument
 from fencepost._calls import Core
+from fencepost._guest import Guest
 from harness_core import Held, Verdict, define, lib, message, opened, put, take
 from harness_door import Door, Refused
 from harness_ladder import findings
@@ -306,3 +308,47 @@ def test_a_claim_that_was_renewed_is_found_without_the_end_of_its_lease(
 
 def renewed(held: Held, lease_us: int) -> Verdict:
     return Verdict(held.id, held.token, lib.FP_RENEW, lease_us)
+
+
+def test_an_application_may_alter_its_own_tables_beside_the_door(
+    path: Path, core: Core, door: Door
+) -> None:
+    """SQLite looks through all triggers and views of the file when it renames anything."""
+    statements = (
+        "CREATE TABLE mine (a, b, c)",
+        "CREATE VIEW theirs AS SELECT a FROM mine",
+        "ALTER TABLE mine RENAME COLUMN b TO other",
+        "ALTER TABLE mine RENAME TO yours",
+        "DROP VIEW theirs",
+        "DROP TABLE yours",
+    )
+    for sql in statements:
+        door.run(sql)
+    begun = core.begin(30)
+    for sql in statements:
+        with Guest(begun, sql) as guest:
+            guest.run(1, b"")
+    begun.end(commit=True)
+    door.enqueue(queue="plain", body="a")
+
+
+def test_an_applications_own_trigger_uses_the_door(path: Path, core: Core, door: Door) -> None:
+    """For each of its rows, in the same commit; a transaction of our own may not fire it."""
+    door.run("CREATE TABLE mine (id INTEGER PRIMARY KEY, name TEXT)")
+    door.run(
+        "CREATE TRIGGER told AFTER INSERT ON mine BEGIN INSERT INTO fencepost_enqueue"
+        " (queue, kind, body, key) VALUES ('jobs', 'greet', NEW.name, NEW.id); END"
+    )
+    with pytest.raises(Refused, match="a key is text"):
+        door.run("INSERT INTO mine (name) VALUES ('\"ann\"')")
+    door.run("DROP TRIGGER told")
+    door.run(
+        "CREATE TRIGGER told AFTER INSERT ON mine BEGIN INSERT INTO fencepost_enqueue"
+        " (queue, kind, body, key) VALUES ('jobs', 'greet', NEW.name, 'row ' || NEW.id); END"
+    )
+    door.run("INSERT INTO mine (name) VALUES ('\"ann\"'), ('\"bob\"')")
+    assert [held.body for held in take(core, 2, 5)] == [b'"ann"', b'"bob"']
+    begun = core.begin(30)
+    with pytest.raises(InvalidArgument, match="is for connections of other libraries"):
+        Guest(begun, "INSERT INTO mine (name) VALUES ('eve')")
+    begun.end(commit=False)
