@@ -178,6 +178,49 @@ static int version_of(db *d, int64_t *version, fp_error *err) {
   return FP_OK;
 }
 
+/* `path` as an URI; SQLite takes what is said behind it. */
+static bool as_uri(const char *path, const char *said, char *uri, size_t room) {
+  static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-";
+  size_t used = (size_t)snprintf(uri, room, path[0] == '/' ? "file://" : "file:");
+  for (; *path != 0 && used + 4 < room; path++) {
+    const char *format = strchr(plain, *path) != NULL ? "%c" : "%%%02X";
+    used += (size_t)snprintf(uri + used, room - used, format, (unsigned char)*path);
+  }
+  if (*path != 0 || used + strlen(said) >= room) return false;
+  (void)snprintf(uri + used, room - used, "%s", said);
+  return true;
+}
+
+int db_open_still(db *d, const char *path, bool alone, fp_error *err) {
+  enum { URI_BYTES = 3 * DISK_PATH_BYTES_MAX + 64 };
+  char uri[URI_BYTES];
+  *d = (db){0};
+  if (!as_uri(path, alone ? "?mode=ro&immutable=1" : "?mode=ro", uri, sizeof uri)) {
+    return err_set(err, FP_INVALID, "the path is too long");
+  }
+  int flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
+  int rc = sqlite3_open_v2(uri, &d->handle, flags, NULL);
+  d->sql.db = d->handle;
+  int code = rc == SQLITE_OK ? FP_OK : err_from_db(err, d->handle, rc, "open");
+  if (code == FP_OK) {
+    int64_t version;
+    (void)sqlite3_db_config(d->handle, SQLITE_DBCONFIG_ENABLE_QPSG, 1, NULL);
+    (void)sqlite3_db_config(d->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    (void)sqlite3_db_config(d->handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    (void)sqlite3_busy_handler(d->handle, nap, NULL);
+    code = version_of(d, &version, err);
+    if (code == FP_OK && version == 0) {
+      code = err_set(err, FP_INVALID, "there are no tables of Fencepost in this file");
+    }
+  }
+  if (code != FP_OK && code != FP_AGAIN) {
+    size_t used = strlen(err->message);
+    (void)snprintf(err->message + used, sizeof err->message - used, ": %s", path);
+  }
+  if (code != FP_OK) db_close(d);
+  return code;
+}
+
 int db_migrate(db *d, const store_clock *clock, fp_error *err) {
   static const char *const v1[] = {SCHEMA_V1, SCHEMA_DOOR};
   int64_t version;

@@ -48,6 +48,10 @@ typedef struct db {
 
 /* Opens; *d is closed again on failure. `reader`: a second connection that never writes. */
 int db_open(db *d, const fp_options *options, bool reader, fp_error *err);
+/* Only to look, and nothing is made on the way but, at the most, the -shm beside a -wal that is
+** there. `alone`: there is no -wal, so that nobody has the file open to write, and its locks are
+** left alone. FP_INVALID: it has no tables of ours. *d is closed again on failure. */
+int db_open_still(db *d, const char *path, bool alone, fp_error *err);
 void db_close(db *d);
 /* Creates our tables, or brings them to this version, in one immediate transaction; safe from
 ** several processes at once. FP_NEWER: a newer library made them; nothing was touched. FP_AGAIN. */

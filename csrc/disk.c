@@ -13,11 +13,13 @@
 #include <sys/mount.h>
 #include <sys/param.h>
 #else
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #endif
 
 #include "crash.h"
 #include "locks.h"
+#include "sys.h"
 
 static void parent_of(const char *path, char folder[DISK_PATH_BYTES_MAX + 1]) {
   const char *slash = strrchr(path, '/');
@@ -134,5 +136,60 @@ int disk_check(const fp_options *options, fp_error *err) {
     return err_set(err, FP_INVALID, "%s is mounted alone: its WAL would stay outside; mount its "
                                     "folder instead", path);
   }
+  return FP_OK;
+}
+
+/* ---- a file that gets its name once it is whole ---- */
+
+static int say_why(fp_error *err, const char *path, const char *what) {
+  int why = errno;
+  return err_set(err, FP_STORAGE, "%s cannot be %s: %s", path, what, strerror(why));
+}
+
+int disk_make(const char *path, char made[DISK_PATH_BYTES_MAX + 1], fp_error *err) {
+  uint32_t dice;
+  sys_random(&dice, (int)sizeof dice);
+  int bytes = snprintf(made, DISK_PATH_BYTES_MAX + 1, "%s.%08x.part", path, (unsigned)dice);
+  if (bytes > DISK_PATH_BYTES_MAX) return err_set(err, FP_INVALID, "the path is too long");
+  int fd = open(made, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (fd < 0) return say_why(err, made, "made");
+  (void)close(fd);
+  return FP_OK;
+}
+
+int disk_sync(const char *path, fp_error *err) {
+  int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) return say_why(err, path, "opened");
+#ifdef __APPLE__
+  bool synced = fcntl(fd, F_FULLFSYNC) == 0 || fsync(fd) == 0;
+#else
+  bool synced = fsync(fd) == 0;
+#endif
+  int code = synced ? FP_OK : say_why(err, path, "synced");
+  (void)close(fd);
+  return code;
+}
+
+/* Fails with EEXIST where the name is taken, also if that happened just now. */
+static int rename_new(const char *made, const char *path) {
+#ifdef __APPLE__
+  int failed = renamex_np(made, path, RENAME_EXCL);
+#else
+  enum { NO_REPLACE = 1 };
+  int failed = (int)syscall(SYS_renameat2, AT_FDCWD, made, AT_FDCWD, path, NO_REPLACE);
+#endif
+  if (failed == 0 || (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP)) return failed;
+  struct stat there; /* a file system that cannot do it in one step */
+  if (lstat(path, &there) != 0) return rename(made, path);
+  errno = EEXIST;
+  return -1;
+}
+
+int disk_publish(const char *made, const char *path, bool over, fp_error *err) {
+  if ((over ? rename(made, path) : rename_new(made, path)) != 0) {
+    if (errno != EEXIST) return say_why(err, path, "put in its place");
+    return err_set(err, FP_INVALID, "%s is there already, and is not replaced", path);
+  }
+  keep_name(path);
   return FP_OK;
 }

@@ -296,6 +296,17 @@ int fp_beside(fp_store *store, int64_t *classic, int64_t *strangers, fp_error *e
 ** it is not long. */
 int fp_wal(fp_store *store, int64_t *bytes, int64_t *kept_us, fp_error *err);
 
+/* ---- copies, and a look from outside ----
+** The three take terminated paths. A copy is one moment of the file, synced, 0600, and gets its
+** name when it is whole. FP_INVALID: the name is taken (by `over` it may be), or a -wal, -shm or
+** -journal stands beside it. */
+int fp_backup(fp_store *store, const char *path, int32_t over, fp_error *err);
+/* Of a file that nobody has open. No claim from before opens anything in it. */
+int fp_restore(const char *backup, const char *path, fp_error *err);
+/* fp_stats as of the moment at_us (-1: now, as the file's store time has it), which *now_us tells;
+** creates nothing but, beside a -wal, the -shm that goes with it. */
+int fp_status(const char *path, int64_t at_us, int64_t *now_us, fp_rows *rows, fp_error *err);
+
 /* ---- waiting ---- */
 int fp_version(fp_store *store, int64_t *version, fp_error *err);
 /* Until the file's version is not *version any more, because something happened in `queue` that

@@ -55,6 +55,8 @@
   X(WORKER_GET, "SELECT id FROM fencepost_worker WHERE id = :id")                               \
   X(WORKER_DROP, "DELETE FROM fencepost_worker WHERE id = :id")                                 \
   X(WORKERS, "SELECT id FROM fencepost_worker WHERE id > :id ORDER BY id")                      \
+  /* In a file just brought back (copy.h), whose line is gone through once. */                   \
+  X(RESTORED_LEASES, "UPDATE fencepost_due SET token = :token WHERE stage > 0")                 \
   X(KIND_ID, "SELECT id FROM fencepost_kind WHERE name = :name")                                \
   X(KIND_PUT, "INSERT INTO fencepost_kind (name) VALUES (:name)")
 

@@ -64,7 +64,17 @@ def test_a_failure_is_one_line_and_exit_1(run: Run, tmp_path: Path) -> None:
 
 
 def test_looking_creates_nothing(run: Run, tmp_path: Path) -> None:
-    for call in (["stats"], ["list"], ["show", "1"]):
+    doing = (["cancel", "1"], ["pause", "q"], ["backup", "copy.db"], ["dead", "replay", "1"])
+    looking = (
+        ["stats"],
+        ["list"],
+        ["show", "1"],
+        ["health"],
+        ["metrics"],
+        ["top"],
+        ["dead", "list"],
+    )
+    for call in (*looking, *doing):
         run("--database", "none.db", *call, code=1)
     assert list(tmp_path.iterdir()) == []
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fencepost._calls import SQLITE_VERSION as sqlite_version  # noqa: N811 - its public name
+from fencepost._copies import restore, status
 from fencepost.app import App
 from fencepost.claims import Batch, Claim
 from fencepost.codec import Codec
@@ -105,7 +106,9 @@ __all__ = [
     "Worker",
     "__version__",
     "open",
+    "restore",
     "sqlite_version",
+    "status",
 ]
 
 

@@ -21,7 +21,7 @@ from fencepost._pack import Cursor, Filter, Packed, Put, Settle, Take
 from fencepost.errors import BY_CODE, Conflict, Error, StorageError
 
 __all__ = ["FP", "SCHEMA_VERSION", "SQLITE_VERSION", "Core", "Keeper", "OpenTx", "checked"]
-__all__ += ["copied", "text"]
+__all__ += ["copied", "restore", "status", "text"]
 
 
 def text(characters: Any) -> str:
@@ -34,6 +34,7 @@ SCHEMA_VERSION: Final[int] = lib.fp_schema_version()
 
 _exceptions: Final = {getattr(lib, name): kind for name, kind in BY_CODE.items()}
 _again: Final[int] = lib.FP_AGAIN
+COPY_PATIENCE: Final = 5.0  # seconds in which a file may be locked by another program
 
 
 def checked(function: Any, *arguments: Any, patience: float = 0) -> None:
@@ -71,6 +72,20 @@ def copied(rows: Any) -> Packed:
         ffi.buffer(rows.records, size)[:] if size else b"",
         ffi.buffer(rows.blob, rows.blob_bytes)[:] if rows.blob_bytes else b"",
     )
+
+
+def restore(backup: bytes, path: bytes) -> None:
+    checked(lib.fp_restore, backup, path, patience=COPY_PATIENCE)
+
+
+def status(path: bytes, at_us: int) -> tuple[int, Packed]:
+    """The moment, and `stats` as of it, of a file that is not opened as a store."""
+    now, rows = ffi.new("int64_t *"), ffi.new("fp_rows *")
+    try:
+        checked(lib.fp_status, path, at_us, now, rows, patience=COPY_PATIENCE)
+        return now[0], copied(rows)
+    finally:
+        lib.fp_rows_free(rows)
 
 
 def _pointer(tx: OpenTx | None) -> Any:
@@ -262,6 +277,9 @@ class Core:
         size, kept = ffi.new("int64_t *"), ffi.new("int64_t *")
         self._call(lib.fp_wal, size, kept)
         return size[0], kept[0]
+
+    def backup(self, path: bytes, *, over: bool) -> None:
+        self._call(lib.fp_backup, path, over)
 
     # ---- waiting
 

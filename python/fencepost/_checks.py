@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, TypeVar
 
 from fencepost.errors import InvalidArgument
 
-__all__ = ["flag", "function", "identity", "name_bytes", "one_by_one", "several", "shown", "whole"]
+__all__ = ["flag", "function", "identity", "name_bytes", "one_by_one", "path_bytes", "several"]
+__all__ += ["shown", "whole"]
 
 T = TypeVar("T")
 
@@ -32,6 +34,17 @@ def name_bytes(name: object, what: str) -> bytes:
         return name.encode()
     except UnicodeEncodeError as error:
         raise InvalidArgument(f"{what} cannot be written as UTF-8: {error}") from None
+
+
+def path_bytes(path: object) -> bytes:
+    """A path as the system has it. `InvalidArgument` for what is none."""
+    try:
+        encoded = os.fsencode(path)  # type: ignore[arg-type]
+    except (TypeError, UnicodeEncodeError) as error:
+        raise InvalidArgument(f"{shown(path)} is no path: {error}") from None
+    if b"\0" in encoded:
+        raise InvalidArgument("the path has a NUL in it")
+    return encoded
 
 
 def whole(number: object, what: str, low: int, high: int) -> int:

@@ -19,7 +19,7 @@ from fencepost.errors import InvalidArgument
 from fencepost.spans import moment, moment_us, seconds
 from fencepost.values import STATES, Failure, Message, Page, State
 
-__all__ = ["messages", "outcome_state", "page", "stats"]
+__all__ = ["counted", "messages", "outcome_state", "page", "stats"]
 
 LIMIT_MAX: Final = 200  # rows of one page
 CURSOR: Final = struct.Struct("<3q8s")
@@ -152,9 +152,14 @@ def _proof(place: bytes, listing: bytes) -> bytes:
 def stats(file: File) -> dict[str, Any]:
     """See `Store.stats`."""
     now = file.core.now()
+    return counted(file.path, now, file.core.stats())
+
+
+def counted(path: str, now: int, found: Packed) -> dict[str, Any]:
+    """What fp_stats found, in words, as of a moment."""
     queues: dict[str, Any] = {}
     totals = dict.fromkeys(COUNTS, 0)
-    for record, name in named(file.core.stats()):
+    for record, name in named(found):
         _number, profile, paused, *counts, oldest, following, lapsed, _length = record
         counted = dict(zip(COUNTS, counts, strict=True))
         for word, count in counted.items():
@@ -168,7 +173,7 @@ def stats(file: File) -> dict[str, Any]:
             "lapsed": lapsed,
         }
     return {
-        "path": file.path,
+        "path": path,
         "time": moment(now),
         "schema_version": SCHEMA_VERSION,
         "sqlite_version": SQLITE_VERSION,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
 from fencepost import _looking, _pack
 from fencepost._beside import danger, surroundings
 from fencepost._calls import FP, Core
-from fencepost._checks import flag, identity, name_bytes, several, shown, whole
+from fencepost._checks import flag, identity, name_bytes, path_bytes, several, shown, whole
 from fencepost._enqueue import read_headers
 from fencepost._file import File
 from fencepost.codec import JSON, Codec
@@ -265,6 +265,18 @@ class Store(AbstractContextManager["Store"]):
         unwrap(self._file, None)
         self._file.core.queue_pause(None, self._number(queue), paused=False)
 
+    def backup(self, dest: StrPath, /, *, overwrite: bool = False) -> None:
+        """
+        Copy the file as it is now, while everybody goes on; `restore` is the way back.
+
+        The copy gets its name when it is whole and on the disk, readable by its owner only. It may
+        be opened like any store, but its counter is not raised: to go on with it, restore it.
+        `InvalidArgument` if `dest` is there already, unless `overwrite`; and in any case if it is
+        the file itself, or a -wal, -shm or -journal stands beside it.
+        """
+        unwrap(self._file, None)
+        self._file.core.backup(path_bytes(dest), over=flag(overwrite, "overwrite"))
+
     def _number(self, queue: str) -> int:
         number = self._file.find(queue)
         if not number:
@@ -339,7 +351,7 @@ def opened(
         raise InvalidArgument(f'durability is "full" or "normal", not {shown(durability)}')
     if not callable(getattr(codec, "encode", None)) or not callable(getattr(codec, "decode", None)):
         raise InvalidArgument(f"codec has encode and decode, and {shown(codec)} has not")
-    encoded = _path_bytes(path)
+    encoded = path_bytes(path)
     core = Core(
         encoded,
         create=flag(create, "create"),
@@ -351,16 +363,6 @@ def opened(
         patience=seconds(span_us(busy_timeout, "busy_timeout")),
     )
     return Store(File(core, os.fsdecode(encoded), codec, by_hand=hand is not None))
-
-
-def _path_bytes(path: StrPath) -> bytes:
-    try:
-        encoded = os.fsencode(path)
-    except (TypeError, UnicodeEncodeError) as error:
-        raise InvalidArgument(f"{shown(path)} is no path: {error}") from None
-    if b"\0" in encoded:
-        raise InvalidArgument("the path has a NUL in it")
-    return encoded
 
 
 def _gap_us(rate: object) -> int:

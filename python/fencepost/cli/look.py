@@ -98,12 +98,41 @@ def list_(
     Those in line by due time; the others by when they ended. What is done is listed where
     its queue keeps it: queues of jobs do, others with the policies `keep` and `listed`.
     """
-    wanted = cast("fencepost.State", state)
+    listing(
+        database,
+        cast("fencepost.State", state),
+        queue=queue,
+        after=after,
+        limit=limit,
+        as_json=as_json,
+    )
+
+
+@click.command()
+@click.argument("id", type=click.IntRange(1))
+@click.option("--payload", is_flag=True, help="Also the payload, the headers and the result.")
+@json_option
+@click.pass_obj
+def show(database: Database, id: int, payload: bool, as_json: bool) -> int:
+    """One message."""
+    return shown(database, id, payload=payload, as_json=as_json)
+
+
+def listing(
+    database: Database,
+    state: fencepost.State,
+    *,
+    after: str | None,
+    limit: int,
+    as_json: bool,
+    **filters: Any,
+) -> None:
+    """Print the messages in a state; `filters` as in `Store.messages`."""
     found: list[fencepost.Message] = []
     with database.open() as store:
         while len(found) < limit:
             slice_ = min(PAGE, limit - len(found))
-            page = store.messages(wanted, queue=queue, after=after, limit=slice_)
+            page = store.messages(state, after=after, limit=slice_, **filters)
             found += page
             after = page.next
             if after is None:
@@ -131,18 +160,22 @@ def list_(
         click.echo(f"next: --after {after}", err=True)
 
 
-@click.command()
-@click.argument("id", type=click.IntRange(1))
-@click.option("--payload", is_flag=True, help="Also the payload, the headers and the result.")
-@json_option
-@click.pass_obj
-def show(database: Database, id: int, payload: bool, as_json: bool) -> int:
-    """One message."""
+def shown(
+    database: Database,
+    id: int,
+    *,
+    payload: bool,
+    as_json: bool,
+    state: fencepost.State | None = None,
+) -> int:
+    """Print one message, if it is in that state."""
     with database.open() as store:
         message = store.message(id)
         content = store.content(id) if payload and message else None
     if message is None:
         raise click.ClickException(f"there is no message {id}")
+    if state is not None and message.state != state:
+        raise click.ClickException(f"message {id} is {message.state}, not {state}")
     told = _message(message)
     if content:
         told["headers"] = dict(content.headers)

@@ -12,10 +12,13 @@ from click.core import ParameterSource
 
 import fencepost
 from fencepost.cli.database import Database
+from fencepost.cli.dead import dead
 from fencepost.cli.demo import demo
 from fencepost.cli.ingest import ingest
 from fencepost.cli.look import check, list_, show, stats
+from fencepost.cli.operate import backup, cancel, pause, prune, restore, resume
 from fencepost.cli.output import complain
+from fencepost.cli.watch import health, metrics, top
 from fencepost.cli.work import work
 
 
@@ -37,7 +40,9 @@ def cli(context: click.Context, database: str | None) -> None:
         context.exit(2)
 
 
-for command in (work, ingest, stats, list_, show, check, demo):
+LOOKING = (stats, health, check, top, metrics, list_, show, dead)
+DOING = (work, ingest, cancel, pause, resume, prune, backup, restore, demo)
+for command in (*LOOKING, *DOING):
     cli.add_command(command)
 
 

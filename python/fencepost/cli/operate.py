@@ -1,0 +1,170 @@
+"""What an operator does: cancel, pause, prune, back up and bring back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from typing import cast
+
+import click
+
+import fencepost
+from fencepost.cli.database import Database
+from fencepost.cli.output import Column, document, json_option, printable, table
+
+SLICE = 1000  # messages that go in one commit, so that nobody waits long
+COUNT_MAX = 10_000  # as many as one look counts
+PRUNED = ("done", "dead", "cancelled")
+
+
+def moment(text: str) -> datetime:
+    """A moment in ISO 8601 with its zone, as `2026-03-01T12:00:00Z`; without one it is refused."""
+    try:
+        # Python 3.10 does not read a Z.
+        found = datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith("Z") else text)
+    except ValueError:
+        raise click.BadParameter(f"{text} is no moment like 2026-03-01T12:00:00Z") from None
+    if found.utcoffset() is None:
+        raise click.BadParameter(f"{text} has no zone: end it with Z or +01:00")
+    return found.astimezone(timezone.utc)
+
+
+@click.command()
+@click.argument("ids", metavar="ID…", type=click.IntRange(1), nargs=-1, required=True)
+@json_option
+@click.pass_obj
+def cancel(database: Database, ids: tuple[int, ...], as_json: bool) -> int:
+    """
+    Take messages out of the line, pending or leased.
+
+    A line for each: cancelled; ended (it was before); gone (there is none); moved (it is on a bulk
+    queue, where only its holder can find it). A worker that holds one finds its lease lost. The
+    exit code is 0 if all of them were cancelled.
+    """
+    answers: dict[int, str] = {}
+    with database.open() as store:
+        for id_ in ids:
+            try:
+                message = store.message(id_)
+                if message is None:
+                    answers[id_] = "gone"
+                else:
+                    answers[id_] = "cancelled" if store.cancel([message]) else "ended"
+            except fencepost.InvalidArgument:
+                answers[id_] = "moved"
+    if as_json:
+        document([{"id": id_, "outcome": said} for id_, said in answers.items()])
+    else:
+        table([Column("id", right=True, style="bold"), Column("outcome")], list(answers.items()))
+    return 0 if set(answers.values()) == {"cancelled"} else 1
+
+
+@click.command()
+@click.argument("queue")
+@json_option
+@click.pass_obj
+def pause(database: Database, queue: str, as_json: bool) -> None:
+    """Hand nothing out of QUEUE until it is resumed. Enqueueing goes on."""
+    _set_paused(database, queue, as_json, paused=True)
+
+
+@click.command()
+@click.argument("queue")
+@json_option
+@click.pass_obj
+def resume(database: Database, queue: str, as_json: bool) -> None:
+    """Undo `pause`."""
+    _set_paused(database, queue, as_json, paused=False)
+
+
+def _set_paused(database: Database, queue: str, as_json: bool, *, paused: bool) -> None:
+    with database.open() as store:
+        store.pause(queue) if paused else store.resume(queue)
+    if as_json:
+        document({"queue": queue, "paused": paused})
+    else:
+        click.echo(f"{printable(queue)} is {'paused' if paused else 'not paused'}")
+
+
+@click.command()
+@click.option("--before", type=moment, required=True, help="Ended before this moment.")
+@click.option("--queue", help="Only of this queue.")
+@click.option(
+    "--state",
+    "states",
+    type=click.Choice(PRUNED),
+    multiple=True,
+    help="Only these; else done, dead and cancelled.",
+)
+@click.option("--apply", is_flag=True, help="Do it. Without, it only counts.")
+@json_option
+@click.pass_obj
+def prune(
+    database: Database,
+    before: datetime,
+    queue: str | None,
+    states: tuple[str, ...],
+    apply: bool,
+    as_json: bool,
+) -> None:
+    """
+    Forget what has ended before a moment, with its keys. Counts only, unless --apply.
+
+    What is pending, leased or unknown is never touched. Without --apply a state is counted up to
+    10,000.
+    """
+    counts: dict[str, int] = {}
+    with database.open() as store:
+        for state in cast("Sequence[fencepost.State]", states or PRUNED):
+            if not apply:
+                counts[state] = store.purge(state, before, queue=queue, limit=COUNT_MAX)
+                continue
+            counts[state] = 0
+            while gone := store.purge(state, before, queue=queue, limit=SLICE, apply=True):
+                counts[state] += gone
+    more = not apply and COUNT_MAX in counts.values()
+    if as_json:
+        document({"applied": apply, "before": before, "counts": counts, "more": more})
+        return
+    for name, count in counts.items():
+        least = "at least " if not apply and count == COUNT_MAX else ""
+        click.echo(f"{name}: {least}{count}")
+    click.echo("removed" if apply else "counted only; --apply removes them")
+
+
+@click.command()
+@click.argument("dest", type=click.Path())
+@click.option("--overwrite", is_flag=True, help="Replace DEST, if it is there.")
+@json_option
+@click.pass_obj
+def backup(database: Database, dest: str, overwrite: bool, as_json: bool) -> None:
+    """
+    Copy the file to DEST while it is in use. Refuses a DEST that is there.
+
+    DEST gets its name when the copy is whole and on the disk.
+    """
+    with database.open() as store:
+        store.backup(dest, overwrite=overwrite)
+    if as_json:
+        document({"backup": dest})
+    else:
+        click.echo(f"backed up to {printable(dest)}")
+
+
+@click.command()
+@click.argument("backup", type=click.Path())
+@json_option
+@click.pass_obj
+def restore(database: Database, backup: str, as_json: bool) -> None:
+    """
+    Make the file of --database out of BACKUP.
+
+    Stop whatever has the old file open, and move that away first, with its -wal and -shm: what is
+    there is refused. Claims from before open nothing in the restored file.
+    """
+    path = database.required()
+    fencepost.restore(backup, path)
+    if as_json:
+        document({"restored": path})
+    else:
+        click.echo(f"restored {printable(path)}")
