@@ -27,7 +27,7 @@ from typing import Any
 from _rounds import file_system, refuse_test_core
 
 SMOKE = {"deaths": 2, "orphans": 600, "rounds": 1, "before": 0.2, "idle": 0.2}
-REAL = {"deaths": 100, "orphans": 50_000, "rounds": 5, "before": 3.0, "idle": 10.0}
+REAL = {"deaths": 100, "orphans": 50_000, "rounds": 3, "before": 3.0, "idle": 10.0}
 CROWD = (0, 1, 16)  # workers beside one that idles
 LOOK_SECONDS = 0.02
 

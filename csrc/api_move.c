@@ -137,6 +137,22 @@ static uint32_t bits_of(const fp_take *take) {
   return bits;
 }
 
+/* Waits, and looks after the other workers now and then. As long as nobody commits, what the file
+** has said of what is due holds, and it is not asked again; unless a hand moves the clock. */
+static int doze(fp_store *store, int64_t version, int64_t span_us, waiting *w, fp_error *err) {
+  int64_t end_us = sys_awake_us() + span_us, left_us = span_us;
+  int code = FP_OK;
+  do {
+    int64_t pause_us = orphans_pause_us(store);
+    w->span_us = left_us < pause_us ? left_us : pause_us;
+    code = wake_wait(store, version, w, err);
+    if (code != FP_OK || w->back || wake_version(store) != version) break;
+    left_us = end_us - sys_awake_us();
+    if (left_us > 0) orphans_look(store);
+  } while (left_us > 0 && store->clock.hand_us < 0);
+  return code;
+}
+
 /* Looks before it writes, so that nobody who merely waits takes the write lock. */
 static int wait_for_due(fp_store *store, const fp_take *take, bool *due, fp_error *err) {
   looking look = {.take = take};
@@ -152,11 +168,9 @@ static int wait_for_due(fp_store *store, const fp_take *take, bool *due, fp_erro
     if (*due && waited_us > 0) wake_found(store);
     int64_t until_us = look.next_us < take->until_us ? look.next_us : take->until_us;
     if (*due || look.now_us >= take->until_us || w.back || waited_us >= span_us) return FP_OK;
-    int64_t again_us = orphans_pause_us(store);
-    w.span_us = until_us - look.now_us;
-    if (w.span_us > span_us - waited_us) w.span_us = span_us - waited_us;
-    if (w.span_us > again_us) w.span_us = again_us;
-    code = wake_wait(store, version, &w, err);
+    int64_t left_us = until_us - look.now_us;
+    code = doze(store, version, left_us < span_us - waited_us ? left_us : span_us - waited_us, &w,
+                err);
     if (code != FP_OK) return code;
     waited_us = sys_awake_us() - start_us;
   }
