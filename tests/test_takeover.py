@@ -20,6 +20,7 @@ from harness_core import (
     REAL_CLOCK,
     SECOND,
     START,
+    Verdict,
     define,
     die,
     lib,
@@ -196,6 +197,22 @@ def test_only_what_the_dead_one_held_is_moved(core: Core, path: Path) -> None:
     assert stats(core, first).pending == 1
     assert stats(core, first).waiting == 1
     assert settle(core, *(said(claim, lib.FP_ACK) for claim in mine)) == [lib.FP_DONE] * 3
+
+
+def test_a_send_that_had_begun_is_unknown_at_once(core: Core, path: Path) -> None:
+    """A moved row is a lapsed lease in this, too: what may have been sent is doubted."""
+    queue = define(core, "outbox", lib.FP_PROFILE_OUTBOX)
+    begun, fresh = put(core, queue, b"begun", b"fresh")
+    with opened(path, hand_us=REAL_CLOCK) as other:
+        held = take(other, queue, 2, lease_us=HOUR)
+        said_so = Verdict(begun, held[0].token, lib.FP_BEGIN, HOUR)
+        assert settle(other, said_so) == [lib.FP_DONE]
+        die(other)
+        look_after_all(core)
+        assert [claim.id for claim in take(core, queue, 2)] == [fresh]
+    found = message(core, begun)
+    assert found is not None
+    assert found.state == lib.FP_STATE_UNKNOWN
 
 
 # ---- what goes wrong -----------------------------------------------------------------------------

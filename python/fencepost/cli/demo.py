@@ -43,7 +43,11 @@ class Kill(NamedTuple):
 @click.option("--workers", type=click.IntRange(1), default=2, show_default=True)
 @click.option("--kills", type=click.IntRange(0), default=4, show_default=True)
 @click.option(
-    "--lease", type=click.FloatRange(0.1), default=1.0, show_default=True, help="Seconds."
+    "--lease",
+    type=click.FloatRange(0.1),
+    default=1.0,
+    show_default=True,
+    help="Seconds; an hour makes no difference, because a death is noticed at once.",
 )
 @click.option("--seed", type=int, help="Of the moments of the kills.")
 @json_option
