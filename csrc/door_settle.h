@@ -158,7 +158,8 @@
 
 #define DOOR_END_IN                                                                             \
   "CREATE TRIGGER fencepost_door_end_in INSTEAD OF INSERT ON fencepost_door_end BEGIN"          \
-  " UPDATE fencepost_tally SET time = NEW.now WHERE queue = 0 AND NEW.now - time > 1000000;"    \
+  /* Each moment that is given, not one a second: the next one that asks has another clock. */   \
+  " UPDATE fencepost_tally SET time = NEW.now WHERE queue = 0 AND time < NEW.now;"              \
   " UPDATE fencepost_tally SET waiting = waiting - (NEW.turn < 0),"                             \
   " pending = pending - (NEW.turn > 0 AND NEW.stage = 0) + (NEW.state IS NULL),"                \
   " leased = leased - (NEW.turn > 0 AND NEW.stage > 0),"                                        \
