@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -123,50 +122,6 @@ def test_a_long_handler_holds_nothing_back(app: App, gate: Gate) -> None:
         gate.open.set()
 
 
-def test_slow_jobs_are_shared_by_two_workers(app: App) -> None:
-    """Each run waits for one in the other worker: who took two for himself would wait for ever."""
-    both = threading.Barrier(2)
-
-    @app.job
-    def meet() -> None:
-        both.wait(30)
-
-    handles = meet.enqueue_many(meet.call() for _ in range(10))
-    with app.worker(threads=1), app.worker(threads=1):
-        for handle in handles:
-            handle.result(60)
-
-
-def test_a_store_that_is_busy_leaves_slots_to_the_others(path: Path) -> None:
-    """One thread, and a stock that never runs out: the other store's job has its turn."""
-    app = App()
-    ran: list[str] = []
-
-    @app.job(context=True)
-    def work(ctx: Context) -> None:
-        ran.append(str(ctx.store.path))
-
-    with app.open(path) as busy, app.open(path.with_name("calm.db")) as calm:
-        over = threading.Event()
-
-        def fill() -> None:
-            while not over.is_set():
-                if busy.stats()["totals"]["pending"] < 2000:
-                    work.at(busy).enqueue_many(work.call() for _ in range(1000))
-
-        filling = threading.Thread(target=fill)
-        with app.worker(threads=1, stores=[busy, calm]) as worker:
-            filling.start()
-            try:
-                until(lambda: len(ran) > 1000)
-                for _ in range(3):
-                    work.at(calm).enqueue().result(30)
-                assert worker.running
-            finally:
-                over.set()
-                filling.join()
-
-
 # ---- stopping ------------------------------------------------------------------------------------
 
 
@@ -185,6 +140,23 @@ def test_what_was_read_ahead_is_as_new_after_a_stop(app: App, gate: Gate) -> Non
         assert worker.stop() is True
     assert first.status().state == "done"
     assert {(h.status().state, h.status().attempt) for h in handles} == {("pending", 0)}
+    assert gate.ran == []
+
+
+@pytest.mark.usefixtures("trusting")
+def test_a_worker_whose_store_is_gone_begins_nothing_more(app: App, gate: Gate) -> None:
+    """What was read ahead is left to its lease: nobody could settle what it does."""
+    gate.stay.enqueue()
+    gate.short.enqueue_many(gate.short.call(n) for n in range(5))
+    with app.worker(threads=1) as worker:
+        assert gate.inside.wait(30)
+        until(lambda: leased(app) == 6)
+        app.store.close()
+        until(lambda: not worker.running)
+        gate.open.set()
+        crew = worker._crew
+        assert crew is not None
+        until(lambda: crew.free(coroutine=False) == crew.free(coroutine=True) == 1)
     assert gate.ran == []
 
 

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections import Counter
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -217,3 +218,50 @@ def test_what_a_handler_raises_around_it_fails_the_message(app: App) -> None:
     with app.worker(), pytest.raises(JobFailed):
         handle.result(30)
     assert failure(handle).code == "LeaseLost"
+
+
+# ---- a worker beside others, and its stores beside each other ------------------------------------
+
+
+def test_slow_jobs_are_shared_by_two_workers(app: App) -> None:
+    """Each run waits for one in the other worker: who took two for himself would wait for ever."""
+    both = threading.Barrier(2)
+
+    @app.job
+    def meet() -> None:
+        both.wait(30)
+
+    handles = meet.enqueue_many(meet.call() for _ in range(10))
+    with app.worker(threads=1), app.worker(threads=1):
+        for handle in handles:
+            handle.result(60)
+
+
+def test_a_store_that_is_busy_leaves_slots_to_the_others(path: Path) -> None:
+    """One thread, and a stock that never runs out: the other store's job has its turn."""
+    app = App()
+    ran: list[str] = []
+
+    @app.job(context=True)
+    def work(ctx: Context) -> None:
+        ran.append(str(ctx.store.path))
+
+    with app.open(path) as busy, app.open(path.with_name("calm.db")) as calm:
+        over = threading.Event()
+
+        def fill() -> None:
+            while not over.is_set():
+                if busy.stats()["totals"]["pending"] < 2000:
+                    work.at(busy).enqueue_many(work.call() for _ in range(1000))
+
+        filling = threading.Thread(target=fill)
+        with app.worker(threads=1, stores=[busy, calm]) as worker:
+            filling.start()
+            try:
+                until(lambda: len(ran) > 1000)
+                for _ in range(3):
+                    work.at(calm).enqueue().result(30)
+                assert worker.running
+            finally:
+                over.set()
+                filling.join()

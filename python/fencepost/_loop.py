@@ -148,6 +148,7 @@ class Loop:
         finally:
             for group in self._groups:
                 group.give_up()
+                self._starts.take_back(group)  # or it would be begun although nobody settles it
             self.leases.end()
             log.info("%s: stopped", self.store.path)
 
@@ -296,6 +297,7 @@ class Loop:
             if run.abandoned:
                 verdicts = run.give_up()
             self._running.discard(run)
+            run.cancel = None
             self._desk.add(run.name, verdicts)
             claims += run.claims
             if self._stopping.is_set():
