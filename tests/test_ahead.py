@@ -62,6 +62,7 @@ class Gate:
     def __init__(self, app: App, *, coroutine: bool) -> None:
         self.inside, self.open = threading.Event(), threading.Event()
         self.ran: list[tuple[int, int]] = []
+        self.coroutine = coroutine
         if coroutine:
 
             @app.job(context=True)
@@ -120,6 +121,30 @@ def test_a_long_handler_holds_nothing_back(app: App, gate: Gate) -> None:
             assert [handle.result(30) for handle in handles] == list(range(10))
         assert sorted(gate.ran) == [(n, 1) for n in range(10)]
         gate.open.set()
+
+
+@pytest.mark.usefixtures("trusting")
+def test_a_slot_goes_to_who_asked_for_it(
+    app: App, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stock that is not worked off yet is left for another store, and taken up again."""
+    monkeypatch.setattr(_crew, "TURN", 0.0)
+    monkeypatch.setattr(_crew, "ASKED", FOR_EVER)
+    gate.stay.enqueue()
+    handles = gate.short.enqueue_many(gate.short.call(n) for n in range(5))
+    other = object()
+    with app.worker(threads=1) as worker:
+        crew = worker._crew
+        assert crew is not None
+        assert gate.inside.wait(30)
+        until(lambda: leased(app) == 6)
+        assert crew.reserve(1, coroutine=gate.coroutine, asker=other) == 0
+        gate.open.set()
+        until(lambda: crew.free(coroutine=gate.coroutine) == 1)
+        assert gate.ran == []
+        assert crew.reserve(1, coroutine=gate.coroutine, asker=other) == 1
+        crew.give_back(1, coroutine=gate.coroutine)
+        assert [handle.result(30) for handle in handles] == list(range(5))
 
 
 # ---- stopping ------------------------------------------------------------------------------------
