@@ -20,7 +20,7 @@ import pytest
 
 pytest.importorskip("fencepost._core_test")
 
-from fencepost import Busy, Closed
+from fencepost import Busy, Closed, StorageError
 from fencepost._calls import Core, Keeper
 from harness_core import SECOND, START, Held, ack, define, lib, message, put, stats, take, tx
 from harness_core import core as opened
@@ -104,6 +104,28 @@ def test_a_dropped_claim_is_not_renewed(core: Core) -> None:
         until(ends_at(core, witness, START + 3 + LEASE))
         assert lease_end(core, dropped) <= START + 2 + LEASE  # a beat under way may have had it
         assert not keeper.lost(dropped.id, dropped.token)
+
+
+def test_claims_are_held_in_one_call_and_dropped_in_one(core: Core) -> None:
+    """Of five, those two that were named are dropped; or all stay away where memory is out."""
+    held = claims(core, 5)
+    flat = [number for claim in held for number in (claim.id, claim.token, LEASE, 0)]
+    with keeping(core, HOUR) as keeper:  # no beat: the next allocation is the hold's own
+        lib.fp_fault_memory(0, 1)
+        with pytest.raises(StorageError, match="out of memory"):
+            keeper.hold(flat)
+    with keeping(core) as keeper:
+        keeper.hold(flat)
+        core.hand(START + 1)
+        for claim in held:
+            until(ends_at(core, claim, START + 1 + LEASE))
+        keeper.drop([number for claim in held[1:3] for number in (claim.id, claim.token)])
+        core.hand(START + 2)
+        for claim in (held[0], *held[3:]):
+            until(ends_at(core, claim, START + 2 + LEASE))
+        core.hand(START + 3)
+        until(ends_at(core, held[4], START + 3 + LEASE))
+        assert all(lease_end(core, claim) <= START + 2 + LEASE for claim in held[1:3])
 
 
 def test_a_claim_is_renewed_until_its_own_end_only(core: Core) -> None:
