@@ -152,6 +152,18 @@ int fp_kinds(fp_store *store, fp_rows *rows, fp_error *err) {
   return answer(store, NULL, code, kinds, &q, rows, err);
 }
 
+static int uuid(txn *t, void *argument, fp_error *err) {
+  question *q = argument;
+  return gauge_uuid(t, &q->rows, err);
+}
+
+int fp_uuid(fp_store *store, fp_rows *row, fp_error *err) {
+  question q = {.rows = pack_of(1)};
+  int code = group_enter(store, NULL, err);
+  if (code != FP_OK) return code;
+  return answer(store, NULL, code, uuid, &q, row, err);
+}
+
 static int check_all(txn *t, void *argument, fp_error *err) {
   question *q = argument;
   return gauge_check(t, q->full, &q->rows, err);

@@ -285,6 +285,8 @@ int fp_stats(fp_store *store, fp_rows *rows, fp_error *err);
 int fp_size(fp_store *store, fp_tx *tx, int64_t queue, int64_t *size, fp_error *err); /* in line */
 /* a record a kind, 2 values: number, name_bytes; blob: name. */
 int fp_kinds(fp_store *store, fp_rows *rows, fp_error *err);
+/* one record of 1: uuid_bytes, 16. The file's own, for names that hold outside of it. */
+int fp_uuid(fp_store *store, fp_rows *row, fp_error *err);
 /* a record a finding, 1 value: text_bytes. No rows: healthy. */
 int fp_check(fp_store *store, int32_t full, fp_rows *rows, fp_error *err);
 /* *classic: 1 where the system has no locks of open file descriptions, so that another SQLite in

@@ -95,3 +95,12 @@ int gauge_kinds(txn *t, pack *p, fp_error *err) {
   }
   return stmt_end(&s, err);
 }
+
+int gauge_uuid(txn *t, pack *p, fp_error *err) {
+  stmt s = stmt_use(&t->d->sql, SQL_META_UUID);
+  if (stmt_row(&s)) {
+    pack_part(p, get_bytes(&s, "store_uuid"));
+    pack_row(p);
+  }
+  return stmt_end(&s, err);
+}

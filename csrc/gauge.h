@@ -16,6 +16,8 @@ enum {
 int gauge_stats(txn *t, pack *p, fp_error *err);
 /* A record a kind, by number. */
 int gauge_kinds(txn *t, pack *p, fp_error *err);
+/* One record: the file's own uuid. */
+int gauge_uuid(txn *t, pack *p, fp_error *err);
 
 /* Recounts the file against what it says of itself; each finding is one plain sentence. Walks
 ** every table once, in one snapshot, and keeps 24 bytes of memory for each message in line.

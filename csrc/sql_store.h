@@ -12,6 +12,7 @@
     " m.clock_offset AS clock_offset, m.asleep AS asleep, m.grace_until AS grace_until,"        \
     " m.longest_lease AS longest_lease"                                                         \
     " FROM fencepost_tally t CROSS JOIN fencepost_meta m WHERE t.queue = 0 AND m.one = 1")      \
+  X(META_UUID, "SELECT store_uuid FROM fencepost_meta WHERE one = 1")                          \
   X(META_PUT,                                                                                   \
     "INSERT INTO fencepost_meta (one, version, store_uuid, boot_id, clock_offset, asleep,"      \
     " grace_until, longest_lease, created_at) VALUES (1, :version, :store_uuid, :boot_id,"      \

@@ -44,6 +44,11 @@ def count(core: Core, queue: Context) -> None:
     assert core.stats().rows == 1
 
 
+@case(scene.jobs, LOOKS)
+def tell_the_uuid(core: Core, queue: Context) -> None:
+    assert len(core.uuid()) == 16
+
+
 @case(scene.ended, LOOKS)
 def check(core: Core, queue: Context) -> None:
     found = core.check(full=True).blob

@@ -35,6 +35,7 @@ from fencepost.errors import (
     StorageError,
 )
 from fencepost.jobs import Call, Handle, Job, JobPolicy, Status
+from fencepost.outbox import Delivery, Outbox
 from fencepost.queues import Queue
 from fencepost.store import Store, open  # noqa: A004 - called as fencepost.open
 from fencepost.transactions import Rows, Transaction, Tx
@@ -69,6 +70,7 @@ __all__ = [
     "Conflict",
     "Content",
     "Context",
+    "Delivery",
     "DeliveryUnknown",
     "Enqueued",
     "Error",
@@ -84,6 +86,7 @@ __all__ = [
     "Message",
     "NewerSchema",
     "Options",
+    "Outbox",
     "Page",
     "PayloadError",
     "PermanentError",

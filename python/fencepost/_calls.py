@@ -263,6 +263,9 @@ class Core:
     def kinds(self) -> Packed:
         return self._rows(lib.fp_kinds)
 
+    def uuid(self) -> bytes:
+        return self._rows(lib.fp_uuid).blob
+
     def check(self, *, full: bool) -> Packed:
         return self._rows(lib.fp_check, full)
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from fencepost import _pack
 from fencepost._calls import Core, OpenTx
@@ -34,6 +35,7 @@ class File:
         self.by_hand = by_hand
         stat = Path(path).stat()
         self.identity = stat.st_dev, stat.st_ino
+        self._uuid = ""
         self.held: Callable[[], Any] | None = None  # the open Transaction, by weak reference
         self._declared: dict[Declaration, int] = {}
         self._kinds: dict[str, int] = {}
@@ -59,6 +61,13 @@ class File:
         if declaration in self._declared or self.core.queue_find(None, name)[0]:
             return None
         return self.core.queue_policy(declaration.profile, dict(declaration.fields))
+
+    @property
+    def uuid(self) -> str:
+        """The file's own, as text; also that of its copies."""
+        if not self._uuid:
+            self._uuid = str(UUID(bytes=self.core.uuid()))
+        return self._uuid
 
     def find(self, name: str) -> int:
         """The number of a queue that is there, or 0. Changes nothing."""

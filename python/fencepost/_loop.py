@@ -63,7 +63,7 @@ class Loop:
         self.store = store
         self.registry = registry
         self.failure: Error | None = None  # why it ended by itself
-        self.released = 0  # messages that were given back unfinished
+        self.released = 0  # messages that were given up or given back
         self.leases: Leases
         self._file = store._file
         self._crew = crew
@@ -301,7 +301,8 @@ class Loop:
             self._desk.add(run.name, verdicts)
             claims += run.claims
             if self._stopping.is_set():
-                self.released += sum(verdict.verb == FP.RELEASE for verdict in verdicts)
+                given_up = (FP.RELEASE, FP.UNKNOWN) if run.abandoned else (FP.RELEASE,)
+                self.released += sum(verdict.verb in given_up for verdict in verdicts)
             if run.hold_us is not None:
                 holding.append(run)
         if claims:
@@ -378,7 +379,7 @@ class Loop:
         while self._running and monotonic() < last:
             self._survive(self._last_turn)
         for run in tuple(self._running):
-            log.warning("%s %d did not stop: given back", run.name, run.claims[0].id)
+            log.warning("%s %d did not stop: given up", run.name, run.claims[0].id)
             self._abandon(run, STOPPING)
         for tried in range(LAST_TRIES):
             if self._desk and not (tried and self._hurried):

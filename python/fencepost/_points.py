@@ -2,7 +2,9 @@
 Named moments between the steps of a worker, where the testing kit can let it die.
 
     claimed     the claim is committed, the handler has not begun
+    begun       of an outbox: that the send begins is committed, the handler is not called yet
     handled     the handler has returned, nothing is settled
+    sent        the same of an outbox
     committed   the settling is committed
 """
 
@@ -13,7 +15,7 @@ from typing import Final, Literal, TypeAlias
 
 __all__ = ["Point", "at", "watch"]
 
-Point: TypeAlias = Literal["claimed", "handled", "committed"]
+Point: TypeAlias = Literal["claimed", "begun", "handled", "sent", "committed"]
 
 _watchers: Final[list[Callable[[Point, str], None]]] = []
 

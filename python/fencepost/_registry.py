@@ -10,6 +10,7 @@ from fencepost.codec import Codec
 from fencepost.context import Context
 from fencepost.errors import InvalidArgument
 from fencepost.jobs import Job
+from fencepost.outbox import Outbox
 from fencepost.queues import Queue
 
 __all__ = ["Around", "Registry"]
@@ -25,6 +26,7 @@ class Registry:
         self.arounds: list[Around] = []
         self._jobs: dict[str, Job[..., Any]] = {}
         self._queues: dict[str, Queue[Any]] = {}
+        self._outboxes: dict[str, Outbox[Any]] = {}
 
     def add_job(self, job: Job[..., Any]) -> None:
         """`InvalidArgument` if one of its names is taken, or its queue holds plain messages."""
@@ -33,15 +35,25 @@ class Registry:
                 raise InvalidArgument(f"there is a job {name} already: a name is unique in an App")
         if job._queue in self._queues:
             raise InvalidArgument(f"queue {job._queue} holds plain messages: jobs need another one")
+        if job._queue in self._outboxes:
+            raise InvalidArgument(f"{job._queue} is an outbox: jobs need a queue")
         self._jobs.update((name, job) for name in (job.name, *job._aliases))
 
     def add_queue(self, queue: Queue[Any]) -> None:
         """`InvalidArgument` if its name is taken."""
-        if queue.name in self._queues:
-            raise InvalidArgument(f"queue {queue.name} is declared already")
-        if queue.name in self.job_queues():
-            raise InvalidArgument(f"queue {queue.name} holds jobs: plain messages need another one")
+        self._check_free(queue.name)
         self._queues[queue.name] = queue
+
+    def add_outbox(self, outbox: Outbox[Any]) -> None:
+        """`InvalidArgument` if its topic is taken; it is the name of its queue."""
+        self._check_free(outbox.topic)
+        self._outboxes[outbox.topic] = outbox
+
+    def _check_free(self, name: str) -> None:
+        if name in self._queues or name in self._outboxes:
+            raise InvalidArgument(f"{name} is declared already")
+        if name in self.job_queues():
+            raise InvalidArgument(f"queue {name} holds jobs: other messages need another one")
 
     def job(self, name: str) -> Job[..., Any] | None:
         """The job of this name, present or former."""
@@ -59,6 +71,10 @@ class Registry:
         """The queues of plain messages that have a handler."""
         return {name: queue for name, queue in self._queues.items() if queue._handler is not None}
 
+    def handled_outboxes(self) -> dict[str, Outbox[Any]]:
+        """The outboxes that have a handler."""
+        return {name: box for name, box in self._outboxes.items() if box._handler is not None}
+
     def names(self) -> set[str]:
         """All that a worker could be asked to work on."""
-        return self.job_queues().keys() | self._queues.keys()
+        return self.job_queues().keys() | self._queues.keys() | self._outboxes.keys()

@@ -10,6 +10,7 @@ from fencepost._file import File
 from fencepost._registry import Registry
 from fencepost.errors import InvalidArgument
 from fencepost.jobs import job_queue
+from fencepost.outbox import Outbox
 from fencepost.policies import Declaration
 from fencepost.queues import Queue
 
@@ -25,18 +26,24 @@ class Route(NamedTuple):
     lease_us: int
     handler: bool
     coroutine: bool  # whatever it holds is run on the event loop
+    outbox: Outbox[Any] | None = None  # it holds deliveries
+
+    @property
+    def prompt(self) -> bool:
+        """What is claimed begins at once, and nothing is read ahead."""
+        return self.outbox is not None
 
 
 def chosen(registry: Registry, wanted: Collection[str] | None) -> set[str]:
     """The names of the queues to work on; None: all that are declared with something to run."""
-    names = set(registry.job_queues()) | set(registry.handled_queues())
+    names = {*registry.job_queues(), *registry.handled_queues(), *registry.handled_outboxes()}
     if wanted is not None:
         for name in wanted:
             if name not in names:
                 raise InvalidArgument(f"queue {name!r} has neither jobs nor a handler in this App")
         names &= set(wanted)
     if not names:
-        raise InvalidArgument("nothing to work on: this App has no job and no queue with a handler")
+        raise InvalidArgument("nothing to work on: this App has neither jobs nor handlers")
     return names
 
 
@@ -53,6 +60,13 @@ def routes(file: File, registry: Registry, names: Collection[str]) -> list[Route
             coroutine = inspect.iscoroutinefunction(queue._handler)
             route = _route(file, queue, queue._declaration, coroutine)
             found.append(route._replace(handler=True))
+    for name, outbox in registry.handled_outboxes().items():
+        if name in names:
+            declaration = outbox._declaration
+            coroutine = inspect.iscoroutinefunction(outbox._handler)
+            queue = Queue(declaration, outbox.type, bound=file)
+            _ = file.uuid  # read before any delivery depends on it
+            found.append(_route(file, queue, declaration, coroutine)._replace(outbox=outbox))
     return found
 
 

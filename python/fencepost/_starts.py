@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import product
 from time import monotonic
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from fencepost._groups import AHEAD_MAX, Batches, Group, Singles
 from fencepost._jobrun import JobRun
 from fencepost._routes import Route
 from fencepost._runs import Host, Run
+from fencepost._sendrun import SendRun
 from fencepost._verdicts import UNKNOWN_NAME_US, later
 from fencepost.claims import Claim
 from fencepost.spans import SECOND
@@ -75,16 +77,17 @@ class Starts:
 
     def groups(self, told: Callable[[], None]) -> list[Group]:
         """
-        Queues whose messages are run one by one by where they run, each batch handler alone. `told`
-        is called when one of them may need the loop.
+        Queues whose messages are run one by one by where they run, outboxes apart from the others,
+        each batch handler alone. `told` is called when one of them may need the loop.
         """
         found = list(self._routes.values())
         single = [route for route in found if not route.handler or route.queue._batch == 1]
         groups: list[Group] = []
-        for coroutine in (False, True):
-            routes = [route for route in single if route.coroutine == coroutine]
+        for coroutine, prompt in product((False, True), repeat=2):
+            routes = [one for one in single if (one.coroutine, one.prompt) == (coroutine, prompt)]
             if routes:
-                patient = min(route.lease_us for route in routes) >= AHEAD_LEASE_US
+                shortest_us = min(route.lease_us for route in routes)
+                ahead = shortest_us >= AHEAD_LEASE_US and not prompt
                 groups.append(
                     Singles(
                         [route.number for route in routes],
@@ -92,7 +95,7 @@ class Starts:
                         self._singles,
                         told,
                         coroutine=coroutine,
-                        most=AHEAD_MAX if patient else 0,
+                        most=AHEAD_MAX if ahead else 0,
                     )
                 )
         groups += [
@@ -125,6 +128,8 @@ class Starts:
         route = self._routes[claim._queue.name]
         if route.handler:
             return BatchRun(self._host, route.queue, [claim])
+        if route.outbox is not None:
+            return SendRun(self._host, route.outbox, claim)
         name = self._names.get(claim._kind, "")
         job = self._host.registry.job(name)
         if job is not None:

@@ -5,6 +5,8 @@ What a handler's end means for its message: the one place where an exception bec
     PermanentError, `permanent`     fail: dead letter
     RetryLater                      later: uses no attempt, bounded by max_age
     anything else                   retry after the back-off, dead letter when attempts are used up
+
+Of deliveries _sendrun.py says more.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ __all__ = [
     "UNKNOWN_NAME_US",
     "acked",
     "backoff_us",
+    "begun",
     "failed",
     "failure",
     "later",
@@ -31,6 +34,7 @@ __all__ = [
     "released",
     "retry",
     "text_of",
+    "unknown",
 ]
 
 TEXT_BYTES_MAX: Final = 1000  # of a failure, as in csrc/base.h
@@ -43,6 +47,16 @@ Key = tuple[int, int]  # the id and the token of a claim
 
 def acked(key: Key, result: bytes | None = None) -> Verdict:
     return Verdict(*key, FP.ACK, result=result)
+
+
+def begun(key: Key) -> Verdict:
+    """From now on it may have reached the outside; held for a whole lease of the queue."""
+    return Verdict(*key, FP.BEGIN, QUEUES_OWN)
+
+
+def unknown(key: Key, kind: str, code: str | None, text: str) -> Verdict:
+    """Nobody can say whether it arrived: put aside for an operator."""
+    return Verdict(*key, FP.UNKNOWN, 0, None, *failure(kind, code, text))
 
 
 def released(key: Key) -> Verdict:

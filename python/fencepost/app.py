@@ -19,6 +19,7 @@ from typing import (
     overload,
 )
 
+from fencepost._calls import FP
 from fencepost._checks import function
 from fencepost._file import File
 from fencepost._registry import Around, Registry
@@ -26,6 +27,7 @@ from fencepost.codec import JSON, Codec, check_type
 from fencepost.context import Context
 from fencepost.errors import InvalidArgument
 from fencepost.jobs import Job, JobPolicy
+from fencepost.outbox import Outbox
 from fencepost.policies import declared
 from fencepost.queues import Queue
 from fencepost.store import Store
@@ -178,6 +180,22 @@ class App:
         queue: Queue[Any] = Queue(declared(name, policy), type, home=self._file)
         self._registry.add_queue(queue)
         return queue
+
+    @overload
+    def outbox(self, topic: str, type: type[T], /, **policy: Unpack[Policy]) -> Outbox[T]: ...
+    @overload
+    def outbox(self, topic: str, type: TypeForm[T], /, **policy: Unpack[Policy]) -> Outbox[T]: ...
+    def outbox(self, topic: str, type: Any, /, **policy: Unpack[Policy]) -> Outbox[Any]:
+        """
+        Declare what leaves the file: messages of a topic, which is also their queue's name. A
+        worker has its `handler` deliver them. `on_unknown="retry"` sends again what nobody can
+        answer for: only where the receiver honours the event's id.
+        """
+        check_type(self.codec, type)
+        declaration = declared(topic, policy, FP.PROFILE_OUTBOX)
+        outbox: Outbox[Any] = Outbox(declaration, type, home=self._file)
+        self._registry.add_outbox(outbox)
+        return outbox
 
     def around(self, enter: Callable[[Context], AbstractContextManager[object]], /) -> None:
         """

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fencepost import _pack
 from fencepost._calls import FP
 from fencepost._checks import function, name_bytes, several, whole
+from fencepost._declared import Declared
 from fencepost._enqueue import PRIORITIES, digests, entry, put_entries, send
-from fencepost._file import File, file_of
+from fencepost._file import File
 from fencepost._pack import Put, Take
 from fencepost.claims import Batch, Claim, claims_of, settle
-from fencepost.codec import check_type, encode_many
+from fencepost.codec import encode_many
 from fencepost.errors import InvalidArgument
 from fencepost.policies import Declaration
 from fencepost.spans import lease_us, span_us
@@ -21,9 +21,7 @@ from fencepost.transactions import Tx, entered, unwrap
 from fencepost.values import Enqueued, Options, Span
 
 if TYPE_CHECKING:
-    from typing_extensions import Self, Unpack
-
-    from fencepost.store import Store
+    from typing_extensions import Unpack
 
 __all__ = ["Queue"]
 
@@ -33,7 +31,7 @@ Handler = Callable[[Batch[T]], object]
 LIMIT_MAX: Final = 10_000  # messages of one claim, as in csrc/base.h
 
 
-class Queue(Generic[T]):
+class Queue(Declared[T]):
     """
     Messages of one type, in the order of due time, then of enqueueing, per priority.
 
@@ -49,25 +47,11 @@ class Queue(Generic[T]):
         bound: File | None = None,
         home: Callable[[], File] | None = None,
     ) -> None:
+        super().__init__(declaration, type, bound=bound, home=home)
         self.name = declaration.name
-        self.type = type
-        self._declaration = declaration
-        self._bound = bound
-        self._home = home
-        if bound is not None:
-            check_type(bound.codec, type)
         self._handler: Handler[T] | None = None  # what follows is for the worker
         self._batch = 1
         self._linger_us = 0
-
-    def __repr__(self) -> str:
-        return f"<Queue {self.name}>"
-
-    def at(self, store: Store, /) -> Self:
-        """The same queue in this store."""
-        other = copy.copy(self)
-        other._bound = file_of(store)
-        return other
 
     # ---- putting in ------------------------------------------------------------------------------
 
@@ -193,14 +177,3 @@ class Queue(Generic[T]):
             return fn
 
         return register
-
-    def _file(self, tx: Tx | None) -> File:
-        """Which file: that of the transaction, of `.at()`, or of the App."""
-        if self._bound is not None:
-            return self._bound
-        named = getattr(tx, "_file", None)  # what is no Transaction is refused by `unwrap`
-        if isinstance(named, File):
-            return named
-        if self._home is None:
-            raise InvalidArgument(f"queue {self.name} is in no store: use .at(store)")
-        return self._home()

@@ -33,6 +33,7 @@ from fencepost._pack import Packed, Take, Verdict
 from fencepost._points import Point
 from fencepost._routes import Route, chosen, routes
 from fencepost._runs import Run
+from fencepost._sendrun import SendRun
 from fencepost._verdicts import UNKNOWN_NAME_US, later
 from fencepost.app import App
 from fencepost.claims import Claim, claims_of
@@ -313,6 +314,8 @@ class _Drain:
         if route.handler:
             return BatchRun(self, route.queue, claims)
         (claim,) = claims
+        if route.outbox is not None:
+            return SendRun(self, route.outbox, claim)
         name = dict(self._file.kinds()).get(claim._kind, "")
         job = self.registry.job(name)
         if job is not None:

@@ -17,6 +17,7 @@ from fencepost.cli.demo import demo
 from fencepost.cli.ingest import ingest
 from fencepost.cli.look import check, list_, show, stats
 from fencepost.cli.operate import backup, cancel, pause, prune, restore, resume
+from fencepost.cli.outbox import outbox
 from fencepost.cli.output import complain
 from fencepost.cli.watch import health, metrics, top
 from fencepost.cli.work import work
@@ -40,7 +41,7 @@ def cli(context: click.Context, database: str | None) -> None:
         context.exit(2)
 
 
-LOOKING = (stats, health, check, top, metrics, list_, show, dead)
+LOOKING = (stats, health, check, top, metrics, list_, show, dead, outbox)
 DOING = (work, ingest, cancel, pause, resume, prune, backup, restore, demo)
 for command in (*LOOKING, *DOING):
     cli.add_command(command)
