@@ -113,7 +113,7 @@ int32_t fp_waiting(fp_store *store) {
   return count;
 }
 
-void fp_group_counts(fp_store *store, int64_t counts[4]) {
+void fp_group_counts(fp_store *store, int64_t counts[5]) {
   memcpy(counts, store->group_counts, sizeof store->group_counts);
 }
 

@@ -44,8 +44,9 @@ void fp_die(fp_store *store);       /* to others it is dead; what it does next, 
 int fp_look_after(fp_store *store, int32_t *more, fp_error *err);
 void fp_look_no_more(fp_store *store);                  /* but when fp_look_after is called */
 int32_t fp_waiting(fp_store *store);                    /* calls that stand in line for the turn */
-/* commits, requests in them, transactions that were made again, requests of the largest one */
-void fp_group_counts(fp_store *store, int64_t counts[4]);
+/* commits, requests in them, transactions that were made again, requests of the largest one, how
+** often the lock was left to others */
+void fp_group_counts(fp_store *store, int64_t counts[5]);
 /* Before the first store is opened: the system has no locks of an open file description, or there
 ** is no shim at all, and SQLite is what it is everywhere else. */
 enum { FP_LOCKS_REAL, FP_LOCKS_NO_OFD, FP_LOCKS_OFF };

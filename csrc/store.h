@@ -68,7 +68,7 @@ struct fp_store {
 
   wal_view wal;
 #ifdef FENCEPOST_TEST
-  int64_t group_counts[4]; /* commits, requests, transactions made again, requests of the largest */
+  int64_t group_counts[5]; /* as fp_group_counts tells them */
 #endif
   db copier;           /* of who is `copying`; opened when it is first needed */
   /* -------------------------------------------------- */

@@ -41,10 +41,11 @@ class Counts(NamedTuple):
     members: int
     remade: int
     largest: int
+    left: int  # how often the file's lock was left to other processes
 
 
 def counts(core: Core) -> Counts:
-    found = ffi.new("int64_t[4]")
+    found = ffi.new("int64_t[5]")
     lib.fp_group_counts(core._store, found)
     return Counts(*found)
 
@@ -56,6 +57,7 @@ def since(core: Core, before: Counts) -> Counts:
         now.members - before.members,
         now.remade - before.remade,
         now.largest,
+        now.left - before.left,
     )
 
 

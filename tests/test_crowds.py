@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -16,7 +18,7 @@ from fencepost.errors import Busy, Conflict
 from harness_core import Held, Verdict, ack, define, lib, put, settle, stats, take
 from harness_core import core as opened
 from harness_ladder import findings
-from harness_line import aside, counts, since
+from harness_line import aside, counts, since, until
 from harness_outside import Outside
 from harness_processes import all_of, at_once, start
 
@@ -244,6 +246,26 @@ def test_who_writes_without_a_pause_lets_others_in(path: Path) -> None:
         while process.poll() is None:
             put(core, queue, b"mine")
         assert all_of([process]) == [["done"]]
+
+
+def test_one_that_is_stopped_while_it_waits_is_waited_for_less_and_less(path: Path) -> None:
+    """Its turn is left to it a few times; then the others go on nearly as if it were not there."""
+    with opened(path, hand_us=REAL) as core:
+        queue = define(core, "q")
+        begun = core.begin(30)
+        process = start(WAITER, path)
+        at_once([process])
+        until(lambda: lib.fp_locks_byte(os.fsencode(path), 0, lib.FP_LOCKS_PROBE) == 1)
+        process.send_signal(signal.SIGSTOP)
+        begun.end(commit=False)
+        before = counts(core)
+        for _ in range(300):
+            put(core, queue)
+        left = since(core, before).left
+        process.send_signal(signal.SIGCONT)
+        assert all_of([process]) == [["done"]]
+        assert stats(core, queue).pending == 301
+        assert 1 <= left <= 10
 
 
 def test_a_transaction_is_waited_for_only_so_long(path: Path) -> None:

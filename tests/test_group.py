@@ -167,7 +167,7 @@ def test_one_that_is_refused_costs_the_others_nothing(core: Core, queue: int) ->
     assert [type(answer) for answer in answers] == [
         list, Conflict, InvalidArgument, Gone, list,
     ]  # fmt: skip
-    assert since(core, before) == (1, 5, 0, 5)
+    assert since(core, before)[:3] == (1, 5, 0)
     assert answers[4][0] == answers[0][0] + 1  # no number was lost on the way
     assert bodies(core, queue) == [b"first", b"0", b"1"]
 
