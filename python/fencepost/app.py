@@ -72,8 +72,9 @@ class App:
     `open` and `.at(store)` bring to files.
 
     `wal` lets an existing database be turned to WAL; `network` allows a file system whose locks
-    cannot be trusted; `foreign_keys` enforces the application's own; `durability="normal"` may lose
-    the last commits in a power cut. `codec` writes arguments, payloads and results.
+    cannot be trusted, so that a dead worker is known by its leases only; `foreign_keys` enforces
+    the application's own; `durability="normal"` may lose the last commits in a power cut. `codec`
+    writes arguments, payloads and results.
     """
 
     def __init__(

@@ -115,8 +115,8 @@ class Queue(Declared[T]):
         Take up to `limit` messages that are due, for `lease` seconds (None: the queue's own); wait
         up to `wait` seconds for the first.
 
-        Delivery is at least once: a message whose claim is not settled before its lease ends is
-        handed out again, with a higher token.
+        Delivery is at least once: a message whose claim is not settled before its lease ends, or
+        before its process does, is handed out again, with a higher token.
         """
         file = self._file(None)
         unwrap(file, None)

@@ -316,9 +316,10 @@ def open(  # noqa: A001 - like the builtin, it is called by its module's name or
     Open the file, which may be the application's own database; make it, and the folders above it.
 
     `wal` lets an existing database be turned to WAL, which lasts; `network` allows a file system
-    whose locks cannot be trusted; `foreign_keys` enforces the application's own in its own SQL;
-    `durability="normal"` may lose the last commits in a power cut. `busy_timeout` is how many
-    seconds each call waits for its turn, in slices of half a second; 0 waits for one slice.
+    whose locks cannot be trusted, so that a dead worker is known by its leases only; `foreign_keys`
+    enforces the application's own in its own SQL; `durability="normal"` may lose the last commits
+    in a power cut. `busy_timeout` is how many seconds each call waits for its turn, in slices of
+    half a second; 0 waits for one slice.
 
     Raises `StorageError`, `NewerSchema`, `InvalidArgument` for what cannot be trusted as a store.
     """
