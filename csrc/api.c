@@ -222,7 +222,7 @@ static int check_policy(const int64_t *f, fp_error *err) {
       {"the back-off's jitter (thousandths)", 0, 1000},
       {"lane_width", 1, 1000000},     {"on_dead", 0, 1},
       {"on_unknown", 0, 1},           {"max_size", 0, INT64_C(1) << 40},
-      {"concurrency", 0, 0},          {"rate", 0, 0},
+      {"concurrency", 0, INT32_MAX},  {"rate (thousandths)", 0, INT64_C(1000000000)},
       {"held_until", 0, MOMENT_US_MAX}, {"paused", 0, 1},
       {"profile", 0, FP_PROFILE_WAKEUP},
   };

@@ -2,7 +2,9 @@
 
 #include <string.h>
 
+#include "claim_part.h"
 #include "fault.h"
+#include "limit.h"
 #include "registry.h"
 
 /* One queue of a claim under way. */
@@ -13,7 +15,9 @@ typedef struct taking {
   const policy *p;
   int64_t lease_us, lease_end, bytes_left;
   int64_t worker;  /* who claims, once something was found */
+  int64_t room;    /* so many more of this queue */
   bool grace;      /* lapsed leases are not taken over */
+  bool occupied;   /* and nothing else is: the queue's places are all taken */
   bool stop;       /* nothing further in this claim */
   place *picked;   /* the rows of one select, in order */
   bool *unfit;     /* of each: it goes out of the line instead */
@@ -107,8 +111,10 @@ static bool pick(stmt *s, taking *k, int64_t turn) {
 static int select_due(taking *k, int64_t turn, int64_t limit, fp_error *err) {
   txn *t = k->t;
   k->picked_count = 0;
-  stmt s = stmt_use(&t->d->sql, k->grace ? SQL_DUE_SELECT_GRACE : SQL_DUE_SELECT);
+  int id = k->grace ? SQL_DUE_SELECT_GRACE : SQL_DUE_SELECT;
+  stmt s = stmt_use(&t->d->sql, k->occupied ? SQL_DUE_SELECT_LAPSED : id);
   put_i64(&s, "turn", turn);
+  if (k->occupied) put_i64(&s, "from", limit_seen(t, k->p->queue));
   put_i64(&s, "now", t->now_us);
   put_i64(&s, "limit", limit);
   while (stmt_row(&s) && pick(&s, k, turn)) {
@@ -123,14 +129,15 @@ static int select_due(taking *k, int64_t turn, int64_t limit, fp_error *err) {
 static int drop_picked(taking *k, fp_error *err) {
   txn *t = k->t;
   int changed = 0;
+  bool apart = k->grace || k->occupied;
   const place *last = &k->picked[k->picked_count - 1];
-  for (int i = 0; k->grace && i < k->picked_count; i++) {
+  for (int i = 0; apart && i < k->picked_count; i++) {
     bool dropped;
     int code = line_drop(t, &k->picked[i], &dropped, err);
     if (code != FP_OK) return code;
     changed += dropped ? 1 : 0;
   }
-  if (!k->grace) {
+  if (!apart) {
     stmt s = stmt_use(&t->d->sql, SQL_DUE_DROP_RANGE);
     put_i64(&s, "turn", last->turn);
     put_i64(&s, "due_at", last->due_at);
@@ -214,11 +221,13 @@ static int lease_picked(taking *k, fp_error *err) {
 /* All that one level of a queue gives. */
 static int take_level(taking *k, int64_t turn, fp_error *err) {
   bool more = true;
-  while (more && !k->stop) {
-    int64_t limit = k->take->limit - k->rows->count;
+  while (more && !k->stop && k->room > 0) {
+    int64_t limit = k->take->limit - k->rows->count, before = k->rows->count;
+    if (limit > k->room) limit = k->room;
     int code = select_due(k, turn, limit, err);
     if (code != FP_OK || k->picked_count == 0) return code;
     more = k->picked_count == limit;
+    k->room -= k->rows->count - before;
     code = drop_picked(k, err);
     if (code == FP_OK) code = lease_picked(k, err);
     /* Only now, or a row that steps into a lane's place would fall into the range just dropped. */
@@ -233,41 +242,11 @@ static int take_level(taking *k, int64_t turn, fp_error *err) {
   return FP_OK;
 }
 
-/* Queues that have nothing in line, from one of them up to the next that has. One look tells it of
-** many, so that a caller with thousands of queues pays for those that are not empty. */
-typedef struct gap {
-  int64_t from, end;
-} gap;
-
-static bool in_gap(const gap *g, int64_t queue) { return queue >= g->from && queue < g->end; }
-
-/* The level behind *turn, of queues below `end`; 0: none. */
-static int next_level(txn *t, int64_t end, int64_t *turn, int64_t *due_at, fp_error *err) {
-  bool found;
-  stmt s = stmt_use(&t->d->sql, SQL_NEXT_TURN);
-  put_i64(&s, "turn", *turn);
-  put_i64(&s, "queue_end", end << 8);
-  found = stmt_row(&s);
-  *turn = found ? get_i64(&s, "turn") : 0;
-  *due_at = found ? get_i64(&s, "due_at") : INT64_MAX;
-  return stmt_end(&s, err);
-}
-
-/* The first level of a queue; 0: it is empty, and the gap tells up to where all are. */
-static int first_level(txn *t, int64_t queue, gap *empty, int64_t *turn, int64_t *due_at,
-                       fp_error *err) {
-  *turn = (queue << 8) - 1;
-  int code = next_level(t, QUEUE_MAX + 1, turn, due_at, err);
-  *empty = (gap){queue, *turn == 0 ? QUEUE_MAX + 1 : *turn >> 8};
-  if (empty->end != queue) *turn = 0;
-  return code;
-}
-
 static bool shut(const policy *p, int64_t now_us) {
   return p->field[PAUSED] != 0 || p->field[HELD_UNTIL] > now_us;
 }
 
-static int take_queue(taking *k, int64_t queue, gap *empty, fp_error *err) {
+static int take_queue(taking *k, int64_t queue, claim_gap *empty, fp_error *err) {
   txn *t = k->t;
   int code = db_policy(t->d, queue, &k->p, err);
   if (code != FP_OK || shut(k->p, t->now_us)) return code;
@@ -275,14 +254,25 @@ static int take_queue(taking *k, int64_t queue, gap *empty, fp_error *err) {
   k->lease_end = t->now_us + k->lease_us;
   int64_t turn, due_at;
   int32_t before = k->rows->count;
-  code = first_level(t, queue, empty, &turn, &due_at, err);
+  allowance a = {.room = INT64_MAX};
+  if (limit_any(k->p)) code = limit_read(t, k->p, &a, err);
+  if (a.occupied && k->grace) a.room = 0;
+  if (code != FP_OK || a.room == 0) return code;
+  k->room = a.room;
+  k->occupied = a.occupied;
+  code = claim_first_level(t, queue, empty, &turn, &due_at, err);
   while (code == FP_OK && turn != 0) {
     if (due_at <= t->now_us) code = take_level(k, turn, err);
-    if (code != FP_OK || k->stop) break;
-    code = next_level(t, queue + 1, &turn, &due_at, err);
+    if (code != FP_OK || k->stop || k->room == 0) break;
+    code = claim_next_level(t, queue + 1, &turn, &due_at, err);
   }
-  if (k->rows->count > before) txn_lease(t, queue, k->lease_us);
-  return code;
+  if (code != FP_OK) return code;
+  if (k->rows->count == before) {
+    if (k->occupied && !k->stop) limit_saw(t, queue, INT64_MAX);
+    return FP_OK;
+  }
+  txn_lease(t, queue, k->lease_us);
+  return limit_spend(t, k->p, &a, k->rows->count - before, err);
 }
 
 int claim_step(txn *t, void *argument, fp_error *err) {
@@ -297,51 +287,12 @@ int claim_step(txn *t, void *argument, fp_error *err) {
   taking k = {.t = t, .take = take, .rows = g->rows, .grace = t->now_us < t->d->head.grace_until,
               .bytes_left = take->bytes_max > 0 ? take->bytes_max : CLAIM_BYTES_DEFAULT};
   k.stop = take->limit == 0;
-  gap empty = {0, 0};
+  claim_gap empty = {0, 0};
   for (int32_t i = 0; code == FP_OK && !k.stop && i < take->queue_count; i++) {
     int64_t queue = take->queues[(take->turn + i) % take->queue_count];
-    if (!in_gap(&empty, queue)) code = take_queue(&k, queue, &empty, err);
+    if (!claim_in_gap(&empty, queue)) code = take_queue(&k, queue, &empty, err);
   }
   mem_free(k.picked);
   mem_free(k.unfit);
   return code;
-}
-
-static int look_at(txn *t, const policy *p, gap *empty, int64_t *next_us, fp_error *err) {
-  int64_t turn, due_at, held = p->field[HELD_UNTIL];
-  bool grace = t->now_us < t->d->head.grace_until;
-  int code = first_level(t, p->queue, empty, &turn, &due_at, err);
-  while (code == FP_OK && turn != 0) {
-    /* In a grace the first row of a level may be a lapsed lease that nobody may take yet. */
-    if (grace && due_at <= t->now_us) {
-      stmt s = stmt_use(&t->d->sql, SQL_DUE_SELECT_GRACE);
-      put_i64(&s, "turn", turn);
-      put_i64(&s, "now", t->now_us);
-      put_i64(&s, "limit", 1);
-      bool pending = stmt_row(&s);
-      code = stmt_end(&s, err);
-      if (code != FP_OK) return code;
-      if (!pending) due_at = t->d->head.grace_until;
-    }
-    if (due_at < held) due_at = held;
-    if (due_at < *next_us) *next_us = due_at;
-    if (*next_us <= t->now_us) return FP_OK;
-    code = next_level(t, p->queue + 1, &turn, &due_at, err);
-  }
-  return code;
-}
-
-int claim_look(txn *t, void *argument, fp_error *err) {
-  looking *g = argument;
-  g->next_us = INT64_MAX;
-  g->now_us = t->now_us;
-  gap empty = {0, 0};
-  for (int32_t i = 0; i < g->take->queue_count; i++) {
-    const policy *p;
-    if (in_gap(&empty, g->take->queues[i])) continue;
-    int code = db_policy(t->d, g->take->queues[i], &p, err);
-    if (code == FP_OK && p->field[PAUSED] == 0) code = look_at(t, p, &empty, &g->next_us, err);
-    if (code != FP_OK || g->next_us <= t->now_us) return code;
-  }
-  return FP_OK;
 }

@@ -22,6 +22,12 @@ extern const char *const policy_column[FP_POLICY_FIELDS];
 
 enum { POLICY_SLOTS = 64 }; /* a cache, not a limit: slot = queue mod this */
 
+/* Up to when the leases of a queue were seen not to have run out (limit.h). */
+typedef struct lapse {
+  int64_t queue; /* 0: this slot is empty */
+  int64_t seen_us;
+} lapse;
+
 /* Which file a path leads to. */
 typedef struct db_mark {
   uint64_t device, inode;
@@ -44,6 +50,8 @@ typedef struct db {
   unsigned version; /* SQLITE_FCNTL_DATA_VERSION when it was read */
   head head;
   policy policies[POLICY_SLOTS];
+  /* And this whoever commits, until a transaction of this connection is rolled back: */
+  lapse lapses[POLICY_SLOTS];
 } db;
 
 /* Opens; *d is closed again on failure. `reader`: a second connection that never writes. */

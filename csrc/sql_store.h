@@ -29,6 +29,10 @@
     " unknown = unknown + :unknown, cancelled = cancelled + :cancelled WHERE queue = :queue")   \
   X(TALLY_SIZE,                                                                                 \
     "SELECT pending + waiting + leased AS size FROM fencepost_tally WHERE queue = :queue")      \
+  X(TALLY_LEASED, "SELECT leased FROM fencepost_tally WHERE queue = :queue")                    \
+  X(RATE_GET, "SELECT rate_level, rate_at FROM fencepost_queue WHERE id = :id")                 \
+  X(RATE_KEEP,                                                                                  \
+    "UPDATE fencepost_queue SET rate_level = :rate_level, rate_at = :rate_at WHERE id = :id")   \
   X(POLICY,                                                                                     \
     "SELECT keep, key_window, addressed, listed, max_attempts, max_age, lease, base, factor,"   \
     " cap, jitter, lane_width, on_dead, on_unknown, max_size, concurrency, rate, held_until,"   \

@@ -241,6 +241,7 @@ void txn_rollback(txn *t) {
     (void)sqlite3_exec(t->d->handle, "ROLLBACK", NULL, NULL, NULL);
   }
   db_forget(t->d);
+  memset(t->d->lapses, 0, sizeof t->d->lapses); /* what was taken over stands where it stood */
   if (t->places != NULL) places_undo(t->places);
   release(t);
 }

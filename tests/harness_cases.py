@@ -118,6 +118,17 @@ def claim_what_lapsed(core: Core, queue: Context) -> None:
     assert (claim.body, claim.attempt, claim.lapsed) == (b"a", 2, 1)
 
 
+@case(scene.limited)
+def claim_what_limits_let_go(core: Core, queue: Context) -> None:
+    assert [claim.body for claim in take(core, queue, 5)] == [b"a", b"b"]
+
+
+@case(scene.occupied)
+def take_over_where_no_place_is_free(core: Core, queue: Context) -> None:
+    (claim,) = take(core, queue, 5)
+    assert (claim.body, claim.attempt, claim.lapsed) == (b"a", 2, 1)
+
+
 @case(scene.used_up)
 def claim_that_buries(core: Core, queue: Context) -> None:
     assert [claim.body for claim in take(core, queue, 5)] == [b"healthy"]

@@ -154,6 +154,23 @@ def lapsed(core: Core) -> int:
     return queue
 
 
+def limited(core: Core) -> int:
+    """Three pending jobs, a rate, and two places."""
+    queue = jobs(core, concurrency=2, rate_milli=1_000_000)
+    put(core, queue, b"a", b"b", b"c")
+    return queue
+
+
+def occupied(core: Core) -> int:
+    """The one place is that of a lease that has run out; others have been due for longer."""
+    queue = jobs(core, concurrency=1)
+    put(core, queue, b"a")
+    take(core, queue)
+    put(core, queue, b"b", b"c")
+    core.hand(LATER)
+    return queue
+
+
 def orphaned(core: Core, jobs: int = 3) -> int:
     """Jobs that a worker held when it died, between one that is pending and one that is delayed."""
     queue = some(core)

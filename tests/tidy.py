@@ -31,7 +31,7 @@ C_FLOORS = [
     "db",
     "txn copy",
     "policy line registry",
-    "key lane gauge listing",
+    "key lane gauge listing limit",
     "settle",
     "claim enqueue revive retain",
     "store",

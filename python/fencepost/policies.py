@@ -41,6 +41,7 @@ def declared(name: str, policy: Mapping[str, Any], profile: int = FP.PROFILE_QUE
 # ---- one reader for each policy ------------------------------------------------------------------
 
 COUNT_MAX: Final = 2**31 - 1
+RATE_MILLI_MAX: Final = 10**9  # as in csrc/api.c
 
 _Fields = dict[str, int]
 _Reader = Callable[[Any, str], _Fields]
@@ -87,8 +88,12 @@ def _milli(value: float, word: str) -> int:
     return (span_us(value, word) + 500) // 1000
 
 
-def _not_yet(value: Any, word: str) -> _Fields:
-    raise InvalidArgument(f"{word} is not offered yet")
+def _rate(value: Any, word: str) -> _Fields:
+    """0: no limit, and so not what is too small to be counted in thousandths."""
+    milli = _milli(value, word)
+    if milli > RATE_MILLI_MAX or (milli == 0 and value != 0):
+        raise InvalidArgument(f"{word} is from 0.001 to 1000000 a second, or 0: {shown(value)}")
+    return {f"{word}_milli": milli}
 
 
 _readers: Final[dict[str, _Reader]] = {
@@ -101,8 +106,8 @@ _readers: Final[dict[str, _Reader]] = {
     "addressed": _flag,
     "listed": _flag,
     "max_size": _count,
-    "concurrency": _not_yet,
-    "rate": _not_yet,
+    "concurrency": _count,
+    "rate": _rate,
     "lane_width": _count,
     "on_dead": _choice("go on", "halt"),
     "on_unknown": _choice("hold", "retry"),

@@ -255,6 +255,19 @@ class Store(AbstractContextManager["Store"]):
         unwrap(self._file, None)
         return self._file.core.release_lane(self._number(queue), name_bytes(lane, "lane"))
 
+    def set_policy(self, queue: str, /, **policy: Unpack[Policy]) -> None:
+        """
+        Change what a queue does that is there, of jobs or of anything: `concurrency=4, rate=10`.
+        What is not said stays. It holds at once, for all. `InvalidArgument`: no such queue.
+        """
+        unwrap(self._file, None)
+        number, stored = self._file.core.queue_find(None, name_bytes(queue, "a queue's name"))
+        wanted = declared(queue, policy, stored["profile"])
+        if not number:
+            raise InvalidArgument(f"there is no queue {queue!r} in {self.path}")
+        fields = dict(wanted.fields)
+        self._file.core.queue_define(None, queue.encode(), wanted.profile, fields)
+
     def pause(self, queue: str, /) -> None:
         """Nobody is handed anything from this queue until `resume`. Enqueueing goes on."""
         unwrap(self._file, None)

@@ -361,11 +361,12 @@ class _Drain:
         moments = [
             record[11] for record, _ in named(self._file.core.stats()) if record[0] in self._routes
         ]
-        moments += [
-            self._file.core.queue_find(None, route.queue.name.encode())[1]["held_until_us"]
-            for route in self._routes.values()
-            if route.queue.size()
-        ]
+        for route in self._routes.values():
+            if route.queue.size():
+                policy = self._file.core.queue_find(None, route.queue.name.encode())[1]
+                moments.append(policy["held_until_us"])
+                if policy["rate_milli"]:  # by then the next one may start
+                    moments.append(now + -(-1_000_000_000 // policy["rate_milli"]))
         ahead = [at for at in moments if at > now]
         if ahead:
             self._kit.advance(moment(min(ahead)))

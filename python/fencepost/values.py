@@ -61,8 +61,8 @@ class Policy(TypedDict, total=False):
     addressed: bool  # messages can be got and cancelled by id wherever they are
     listed: bool  # outcomes can be listed by time
     max_size: int  # pending + leased; a further enqueue waits (`wait=`) or raises QueueFull
-    concurrency: int  # leased at once, over all workers; not offered yet
-    rate: float  # starts per second, over all workers; not offered yet
+    concurrency: int  # leased at once, over all workers; 0 = no limit
+    rate: float  # starts per second, over all workers; 0 = no limit
     lane_width: int  # 1 = strict order
     on_dead: Literal["go on", "halt"]  # a lane whose head died
     on_unknown: Literal["hold", "retry"]  # of an outbox

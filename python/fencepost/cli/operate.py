@@ -77,6 +77,37 @@ def resume(database: Database, queue: str, as_json: bool) -> None:
     _set_paused(database, queue, as_json, paused=False)
 
 
+@click.command()
+@click.argument("queue")
+@click.option("--concurrency", type=click.IntRange(0), help="Leased at once, over all workers.")
+@click.option("--rate", type=click.FloatRange(0), help="Starts in a second, over all workers.")
+@click.option("--max-size", type=click.IntRange(0), help="Pending and leased.")
+@json_option
+@click.pass_obj
+def limit(
+    database: Database,
+    queue: str,
+    concurrency: int | None,
+    rate: float | None,
+    max_size: int | None,
+    as_json: bool,
+) -> None:
+    """Set limits of QUEUE; they hold at once. 0 lifts one, and what is not named stays."""
+    said = {"concurrency": concurrency, "rate": rate, "max_size": max_size}
+    named = {name: value for name, value in said.items() if value is not None}
+    if not named:
+        raise click.UsageError("which limit?")
+    with database.open() as store:
+        store.set_policy(queue, **cast("fencepost.Policy", named))
+    if as_json:
+        document({"queue": queue, **named})
+    else:
+        told = ", ".join(
+            f"{name} {value:g}" if value else f"no {name}" for name, value in named.items()
+        )
+        click.echo(f"{printable(queue)}: {told}")
+
+
 def _set_paused(database: Database, queue: str, as_json: bool, *, paused: bool) -> None:
     with database.open() as store:
         store.pause(queue) if paused else store.resume(queue)

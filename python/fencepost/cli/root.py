@@ -16,7 +16,7 @@ from fencepost.cli.dead import dead
 from fencepost.cli.demo import demo
 from fencepost.cli.ingest import ingest
 from fencepost.cli.look import check, list_, show, stats
-from fencepost.cli.operate import backup, cancel, pause, prune, restore, resume
+from fencepost.cli.operate import backup, cancel, limit, pause, prune, restore, resume
 from fencepost.cli.outbox import outbox
 from fencepost.cli.output import complain
 from fencepost.cli.watch import health, metrics, top
@@ -42,7 +42,7 @@ def cli(context: click.Context, database: str | None) -> None:
 
 
 LOOKING = (stats, health, check, top, metrics, list_, show, dead, outbox)
-DOING = (work, ingest, cancel, pause, resume, prune, backup, restore, demo)
+DOING = (work, ingest, cancel, pause, resume, limit, prune, backup, restore, demo)
 for command in (*LOOKING, *DOING):
     cli.add_command(command)
 

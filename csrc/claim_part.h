@@ -1,0 +1,23 @@
+/* What the two halves of claim share: going along the levels of a queue. */
+#ifndef FENCEPOST_CLAIM_PART_H
+#define FENCEPOST_CLAIM_PART_H
+
+#include "claim.h"
+
+/* Queues that have nothing in line, from one of them up to the next that has. One look tells it of
+** many, so that a caller with thousands of queues pays for those that are not empty. */
+typedef struct claim_gap {
+  int64_t from, end;
+} claim_gap;
+
+static inline bool claim_in_gap(const claim_gap *g, int64_t queue) {
+  return queue >= g->from && queue < g->end;
+}
+
+/* The level behind *turn, of queues below `end`; 0: none. */
+int claim_next_level(txn *t, int64_t end, int64_t *turn, int64_t *due_at, fp_error *err);
+/* The first level of a queue; 0: it is empty, and the gap tells up to where all are. */
+int claim_first_level(txn *t, int64_t queue, claim_gap *empty, int64_t *turn, int64_t *due_at,
+                      fp_error *err);
+
+#endif
