@@ -14,7 +14,7 @@ from typing import Final
 from fencepost.errors import InvalidArgument
 from fencepost.values import Span
 
-__all__ = ["lease_us", "moment", "moment_us", "seconds", "span_us"]
+__all__ = ["gap_us", "lease_us", "moment", "moment_us", "seconds", "span_us"]
 
 SECOND: Final = 1_000_000
 SPAN_MAX: Final = 3_155_760_000 * SECOND  # a hundred years, as in csrc/base.h
@@ -54,6 +54,13 @@ def lease_us(value: Span) -> int:
     if us == 0:
         raise InvalidArgument("lease is 0: it would be over at once")
     return us
+
+
+def gap_us(rate: float) -> int:
+    """Between two of so many a second. `InvalidArgument` if that is no number above 0."""
+    if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not rate > 0:
+        raise InvalidArgument(f"rate is so many a second, not {rate!r}")
+    return round(SECOND / rate)
 
 
 def seconds(us: int) -> float:

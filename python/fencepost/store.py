@@ -21,7 +21,7 @@ from fencepost.codec import JSON, Codec
 from fencepost.errors import Error, InvalidArgument
 from fencepost.policies import declared
 from fencepost.queues import Queue
-from fencepost.spans import SECOND, moment_us, seconds, span_us
+from fencepost.spans import gap_us, moment_us, seconds, span_us
 from fencepost.transactions import Transaction, transaction, unwrap
 from fencepost.values import (
     Content,
@@ -193,11 +193,11 @@ class Store(AbstractContextManager["Store"]):
         What was replayed since it was listed is "superseded". `apply=False` says what would happen.
         """
         unwrap(self._file, None)
-        gap_us = 0 if rate is None else _gap_us(rate)
+        between = 0 if rate is None else gap_us(rate)
         wanted = several(messages, "messages", Message)
         pairs = _pack.pairs((message.id, message.generation) for message in wanted)
         delay_us = span_us(delay, "delay")
-        answers = self._file.core.replay(pairs, delay_us, gap_us, apply=flag(apply, "apply"))
+        answers = self._file.core.replay(pairs, delay_us, between, apply=flag(apply, "apply"))
         return [
             Replayed(message.id, _REPLAYED[answer])
             for message, answer in zip(wanted, answers, strict=True)
@@ -377,12 +377,6 @@ def opened(
         patience=seconds(span_us(busy_timeout, "busy_timeout")),
     )
     return Store(File(core, os.fsdecode(encoded), codec, by_hand=hand is not None))
-
-
-def _gap_us(rate: object) -> int:
-    if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not rate > 0:
-        raise InvalidArgument(f"rate is so many a second, not {shown(rate)}")
-    return round(SECOND / rate)
 
 
 # Stores that nobody closed are closed at the end of the main thread, before the interpreter joins
