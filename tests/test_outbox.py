@@ -295,7 +295,7 @@ def test_a_topic_is_the_name_of_its_queue_and_nobody_elses(app: App) -> None:
     app.outbox("receipt", Receipt)
     with pytest.raises(InvalidArgument, match="declared already"):
         app.queue("receipt", Receipt)
-    with pytest.raises(InvalidArgument, match="outbox"):
+    with pytest.raises(InvalidArgument, match="Outbox"):
         app.job(queue="receipt")(lambda: None)
 
 

@@ -47,7 +47,7 @@ C_NO_HEADER = {"api"}  # rooms whose header is the face
 
 # Python, from the ground up, by the same rule.
 PYTHON_FLOORS = [
-    "errors values _core _core_test _crew _pace _points",
+    "errors values _core _core_test _crew _pace _points _sameness",
     "_checks",
     "spans codec _lib _signals",
     "_pack _codes",
@@ -64,7 +64,8 @@ PYTHON_FLOORS = [
     "_routes _groups _desk _leases",
     "_runs",
     "_contextrun _batchrun",
-    "_jobrun _sendrun",
+    "_jobrun _sendrun _receiptrun",
+    "_boxrun",
     "_starts",
     "_loop",
     "worker",

@@ -34,6 +34,7 @@ from fencepost.errors import (
     RetryLater,
     StorageError,
 )
+from fencepost.inbox import Accepted, Inbox
 from fencepost.jobs import Call, Handle, Job, JobPolicy, Status
 from fencepost.outbox import Delivery, Outbox
 from fencepost.queues import Queue
@@ -58,6 +59,7 @@ from fencepost.values import (
 from fencepost.worker import Worker
 
 __all__ = [
+    "Accepted",
     "App",
     "Backoff",
     "Batch",
@@ -78,6 +80,7 @@ __all__ = [
     "ForkedHandle",
     "Gone",
     "Handle",
+    "Inbox",
     "InvalidArgument",
     "Job",
     "JobFailed",

@@ -16,12 +16,13 @@ from fencepost._checks import name_bytes, shown, whole
 from fencepost._file import File, named
 from fencepost._pack import Cursor, Filter, Packed
 from fencepost.errors import InvalidArgument
-from fencepost.spans import moment, moment_us, seconds
+from fencepost.spans import SECOND, moment, moment_us, seconds
 from fencepost.values import STATES, Failure, Message, Page, State
 
-__all__ = ["counted", "messages", "outcome_state", "page", "stats"]
+__all__ = ["counted", "messages", "outcome_state", "page", "stats", "with_windows"]
 
 LIMIT_MAX: Final = 200  # rows of one page
+WEEK_US: Final = 7 * 86_400 * SECOND
 CURSOR: Final = struct.Struct("<3q8s")
 
 ASKED: Final = {
@@ -180,3 +181,13 @@ def counted(path: str, now: int, found: Packed) -> dict[str, Any]:
         "queues": queues,
         "totals": totals,
     }
+
+
+def with_windows(file: File, told: dict[str, Any]) -> dict[str, Any]:
+    """The same; of inboxes also for how many seconds after its end a message's id answers."""
+    for name, queue in told["queues"].items():
+        if queue["profile"] == "inbox":
+            policy = file.core.queue_find(None, name.encode())[1]
+            window_us = policy["key_window_us"] or max(policy["keep_us"], WEEK_US)  # as policy.c
+            queue["dedupe_window"] = seconds(window_us)
+    return told

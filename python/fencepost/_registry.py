@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from fencepost.codec import Codec
 from fencepost.context import Context
 from fencepost.errors import InvalidArgument
+from fencepost.inbox import Inbox
 from fencepost.jobs import Job
 from fencepost.outbox import Outbox
 from fencepost.queues import Queue
@@ -26,7 +27,7 @@ class Registry:
         self.arounds: list[Around] = []
         self._jobs: dict[str, Job[..., Any]] = {}
         self._queues: dict[str, Queue[Any]] = {}
-        self._outboxes: dict[str, Outbox[Any]] = {}
+        self._boxes: dict[str, Outbox[Any] | Inbox[Any]] = {}
 
     def add_job(self, job: Job[..., Any]) -> None:
         """`InvalidArgument` if one of its names is taken, or its queue holds plain messages."""
@@ -35,8 +36,8 @@ class Registry:
                 raise InvalidArgument(f"there is a job {name} already: a name is unique in an App")
         if job._queue in self._queues:
             raise InvalidArgument(f"queue {job._queue} holds plain messages: jobs need another one")
-        if job._queue in self._outboxes:
-            raise InvalidArgument(f"{job._queue} is an outbox: jobs need a queue")
+        if job._queue in self._boxes:
+            raise InvalidArgument(f"{self._boxes[job._queue]!r} has this name: jobs need a queue")
         self._jobs.update((name, job) for name in (job.name, *job._aliases))
 
     def add_queue(self, queue: Queue[Any]) -> None:
@@ -44,13 +45,13 @@ class Registry:
         self._check_free(queue.name)
         self._queues[queue.name] = queue
 
-    def add_outbox(self, outbox: Outbox[Any]) -> None:
-        """`InvalidArgument` if its topic is taken; it is the name of its queue."""
-        self._check_free(outbox.topic)
-        self._outboxes[outbox.topic] = outbox
+    def add_box(self, box: Outbox[Any] | Inbox[Any]) -> None:
+        """`InvalidArgument` if its topic or address is taken; it is the name of its queue."""
+        self._check_free(box._declaration.name)
+        self._boxes[box._declaration.name] = box
 
     def _check_free(self, name: str) -> None:
-        if name in self._queues or name in self._outboxes:
+        if name in self._queues or name in self._boxes:
             raise InvalidArgument(f"{name} is declared already")
         if name in self.job_queues():
             raise InvalidArgument(f"queue {name} holds jobs: other messages need another one")
@@ -71,10 +72,10 @@ class Registry:
         """The queues of plain messages that have a handler."""
         return {name: queue for name, queue in self._queues.items() if queue._handler is not None}
 
-    def handled_outboxes(self) -> dict[str, Outbox[Any]]:
-        """The outboxes that have a handler."""
-        return {name: box for name, box in self._outboxes.items() if box._handler is not None}
+    def handled_boxes(self) -> dict[str, Outbox[Any] | Inbox[Any]]:
+        """The outboxes and inboxes that have a handler."""
+        return {name: box for name, box in self._boxes.items() if box._handler is not None}
 
     def names(self) -> set[str]:
         """All that a worker could be asked to work on."""
-        return self.job_queues().keys() | self._queues.keys() | self._outboxes.keys()
+        return self.job_queues().keys() | self._queues.keys() | self._boxes.keys()

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from fencepost._file import File
 from fencepost._registry import Registry
 from fencepost.errors import InvalidArgument
+from fencepost.inbox import Inbox
 from fencepost.jobs import job_queue
 from fencepost.outbox import Outbox
 from fencepost.policies import Declaration
@@ -26,17 +27,17 @@ class Route(NamedTuple):
     lease_us: int
     handler: bool
     coroutine: bool  # whatever it holds is run on the event loop
-    outbox: Outbox[Any] | None = None  # it holds deliveries
+    box: Outbox[Any] | Inbox[Any] | None = None  # it holds what such a box does
 
     @property
     def prompt(self) -> bool:
         """What is claimed begins at once, and nothing is read ahead."""
-        return self.outbox is not None
+        return isinstance(self.box, Outbox) or (self.box is not None and self.box._completes)
 
 
 def chosen(registry: Registry, wanted: Collection[str] | None) -> set[str]:
     """The names of the queues to work on; None: all that are declared with something to run."""
-    names = {*registry.job_queues(), *registry.handled_queues(), *registry.handled_outboxes()}
+    names = {*registry.job_queues(), *registry.handled_queues(), *registry.handled_boxes()}
     if wanted is not None:
         for name in wanted:
             if name not in names:
@@ -60,13 +61,13 @@ def routes(file: File, registry: Registry, names: Collection[str]) -> list[Route
             coroutine = inspect.iscoroutinefunction(queue._handler)
             route = _route(file, queue, queue._declaration, coroutine)
             found.append(route._replace(handler=True))
-    for name, outbox in registry.handled_outboxes().items():
+    for name, box in registry.handled_boxes().items():
         if name in names:
-            declaration = outbox._declaration
-            coroutine = inspect.iscoroutinefunction(outbox._handler)
-            queue = Queue(declaration, outbox.type, bound=file)
+            declaration = box._declaration
+            coroutine = inspect.iscoroutinefunction(box._handler)
+            queue = Queue(declaration, box.type, bound=file)
             _ = file.uuid  # read before any delivery depends on it
-            found.append(_route(file, queue, declaration, coroutine)._replace(outbox=outbox))
+            found.append(_route(file, queue, declaration, coroutine)._replace(box=box))
     return found
 
 

@@ -10,6 +10,7 @@ from time import monotonic
 from typing import Any, Final
 
 from fencepost._batchrun import BatchRun
+from fencepost._boxrun import box_run
 from fencepost._crew import Crew, Stock
 from fencepost._desk import Desk
 from fencepost._file import File
@@ -17,7 +18,6 @@ from fencepost._groups import AHEAD_MAX, Batches, Group, Singles
 from fencepost._jobrun import JobRun
 from fencepost._routes import Route
 from fencepost._runs import Host, Run
-from fencepost._sendrun import SendRun
 from fencepost._verdicts import UNKNOWN_NAME_US, later
 from fencepost.claims import Claim
 from fencepost.spans import SECOND
@@ -77,8 +77,8 @@ class Starts:
 
     def groups(self, told: Callable[[], None]) -> list[Group]:
         """
-        Queues whose messages are run one by one by where they run, outboxes apart from the others,
-        each batch handler alone. `told` is called when one of them may need the loop.
+        Queues whose messages are run one by one by where they run, what must not be read ahead
+        apart, each batch handler alone. `told` is called when one of them may need the loop.
         """
         found = list(self._routes.values())
         single = [route for route in found if not route.handler or route.queue._batch == 1]
@@ -128,8 +128,8 @@ class Starts:
         route = self._routes[claim._queue.name]
         if route.handler:
             return BatchRun(self._host, route.queue, [claim])
-        if route.outbox is not None:
-            return SendRun(self._host, route.outbox, claim)
+        if route.box is not None:
+            return box_run(self._host, route.box, claim)
         name = self._names.get(claim._kind, "")
         job = self._host.registry.job(name)
         if job is not None:

@@ -32,6 +32,7 @@ __all__ = [
     "later",
     "raised",
     "released",
+    "renewed",
     "retry",
     "text_of",
     "unknown",
@@ -52,6 +53,11 @@ def acked(key: Key, result: bytes | None = None) -> Verdict:
 def begun(key: Key) -> Verdict:
     """From now on it may have reached the outside; held for a whole lease of the queue."""
     return Verdict(*key, FP.BEGIN, QUEUES_OWN)
+
+
+def renewed(key: Key) -> Verdict:
+    """Held for a whole lease of the queue from now on."""
+    return Verdict(*key, FP.RENEW, QUEUES_OWN)
 
 
 def unknown(key: Key, kind: str, code: str | None, text: str) -> Verdict:

@@ -26,6 +26,7 @@ from fencepost._registry import Around, Registry
 from fencepost.codec import JSON, Codec, check_type
 from fencepost.context import Context
 from fencepost.errors import InvalidArgument
+from fencepost.inbox import Inbox
 from fencepost.jobs import Job, JobPolicy
 from fencepost.outbox import Outbox
 from fencepost.policies import declared
@@ -195,8 +196,23 @@ class App:
         check_type(self.codec, type)
         declaration = declared(topic, policy, FP.PROFILE_OUTBOX)
         outbox: Outbox[Any] = Outbox(declaration, type, home=self._file)
-        self._registry.add_outbox(outbox)
+        self._registry.add_box(outbox)
         return outbox
+
+    @overload
+    def inbox(self, address: str, type: type[T], /, **policy: Unpack[Policy]) -> Inbox[T]: ...
+    @overload
+    def inbox(self, address: str, type: TypeForm[T], /, **policy: Unpack[Policy]) -> Inbox[T]: ...
+    def inbox(self, address: str, type: Any, /, **policy: Unpack[Policy]) -> Inbox[Any]:
+        """
+        Declare what comes in at an address, which is also its queue's name: once for each message
+        id, for as long as `key_window` says. A worker runs its `handler`.
+        """
+        check_type(self.codec, type)
+        declaration = declared(address, policy, FP.PROFILE_INBOX)
+        inbox: Inbox[Any] = Inbox(declaration, type, home=self._file)
+        self._registry.add_box(inbox)
+        return inbox
 
     def around(self, enter: Callable[[Context], AbstractContextManager[object]], /) -> None:
         """

@@ -154,10 +154,12 @@ class Store(AbstractContextManager["Store"]):
         """
         Counts by queue and in all, and how it goes: `oldest_age` is the seconds for which the
         first message in line has been due, `next_due_in` those until the next one is, `lapsed` how
-        many leases ran out and were not taken over yet.
+        many leases ran out and were not taken over yet; of an inbox `dedupe_window`, for how many
+        seconds after its end a message's id answers.
         """
         unwrap(self._file, None)
-        return _looking.stats(self._file)
+        told = _looking.stats(self._file)
+        return _looking.with_windows(self._file, told)
 
     def check(self, *, full: bool = False) -> list[str]:
         """What is wrong with the file, a sentence each; empty: healthy. `full`: integrity, too."""

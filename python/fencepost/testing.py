@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec
 
 from fencepost import _points
 from fencepost._batchrun import BatchRun
+from fencepost._boxrun import box_run
 from fencepost._calls import FP
 from fencepost._desk import Desk
 from fencepost._file import named
@@ -33,7 +34,6 @@ from fencepost._pack import Packed, Take, Verdict
 from fencepost._points import Point
 from fencepost._routes import Route, chosen, routes
 from fencepost._runs import Run
-from fencepost._sendrun import SendRun
 from fencepost._verdicts import UNKNOWN_NAME_US, later
 from fencepost.app import App
 from fencepost.claims import Claim, claims_of
@@ -314,8 +314,8 @@ class _Drain:
         if route.handler:
             return BatchRun(self, route.queue, claims)
         (claim,) = claims
-        if route.outbox is not None:
-            return SendRun(self, route.outbox, claim)
+        if route.box is not None:
+            return box_run(self, route.box, claim)
         name = dict(self._file.kinds()).get(claim._kind, "")
         job = self.registry.job(name)
         if job is not None:

@@ -14,6 +14,7 @@ import fencepost
 from fencepost.cli.database import Database
 from fencepost.cli.dead import dead
 from fencepost.cli.demo import demo
+from fencepost.cli.inbox import inbox
 from fencepost.cli.ingest import ingest
 from fencepost.cli.look import check, list_, show, stats
 from fencepost.cli.operate import backup, cancel, limit, pause, prune, restore, resume
@@ -41,7 +42,7 @@ def cli(context: click.Context, database: str | None) -> None:
         context.exit(2)
 
 
-LOOKING = (stats, health, check, top, metrics, list_, show, dead, outbox)
+LOOKING = (stats, health, check, top, metrics, list_, show, dead, outbox, inbox)
 DOING = (work, ingest, cancel, pause, resume, limit, prune, backup, restore, demo)
 for command in (*LOOKING, *DOING):
     cli.add_command(command)

@@ -1,0 +1,103 @@
+"""
+One message that came in, handled.
+
+Where its handler only begins the work (`settle="completed"`), the run goes on after it: it holds
+the message until somebody says how the work ended. Whoever says so settles it in the file; the run
+sees that, and has nothing left to say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from typing import Any, Final
+
+from fencepost import _pack, _points
+from fencepost._calls import FP
+from fencepost._contextrun import Arguments, ContextRun
+from fencepost._pack import Verdict
+from fencepost._runs import Host
+from fencepost._verdicts import QUEUES_OWN, renewed, retry
+from fencepost.claims import QUEUE, Claim
+from fencepost.context import Context
+from fencepost.errors import Error, LeaseLost
+from fencepost.inbox import Inbox
+from fencepost.spans import SECOND
+
+__all__ = ["ReceiptRun"]
+
+LOOK_US: Final = 100_000  # between two looks at whether the worker stops
+
+log: Final = logging.getLogger("fencepost.worker")
+
+
+class ReceiptRun(ContextRun):
+    def __init__(self, host: Host, inbox: Inbox[Any], claim: Claim[Any]) -> None:
+        handler = inbox._handler
+        assert handler is not None  # the loop claims from no other inbox
+        coroutine = inspect.iscoroutinefunction(handler)
+        super().__init__(host, inbox.address, claim, inbox.address, handler, coroutine=coroutine)
+        self._inbox = inbox
+        self._held = False  # its work has begun elsewhere
+
+    def call(self) -> None:
+        super().call()
+        if self._held:
+            self._await_completion()
+
+    async def await_(self) -> None:
+        await super().await_()
+        if self._held:
+            await asyncio.to_thread(self._await_completion)
+
+    def give_up(self) -> list[Verdict]:
+        """What goes on elsewhere may still be completed, as long as its lease lasts."""
+        return [] if self._held else super().give_up()
+
+    # ---- the steps -------------------------------------------------------------------------------
+
+    def _arguments(self, context: Context) -> Arguments:
+        return [context, self._claim.payload], {}
+
+    def _returned(self, context: Context, result: object) -> None:
+        if not self._inbox._completes:
+            super()._returned(context, None)
+            return
+        _points.at("handled", self.name)
+        refused = self._refused()
+        if refused is not None:
+            raise LeaseLost(refused)
+        if context._settled_in is not None:
+            self.verdicts = [self._doubted()]
+            return
+        context._commit(renewed(self._claim._key))  # its rows only while it is ours
+        self._held = True
+
+    def _await_completion(self) -> None:
+        core = self._file.core
+        until_us = core.now() + self._inbox._completion_us
+        try:
+            while not self._file.by_hand:  # there time does not pass by itself
+                version = core.version()
+                now_us = core.now()
+                if not self._is_held() or self.why() is not None:
+                    return
+                if now_us >= until_us:
+                    self._say_timed_out()
+                    return
+                core.wait(self._claim._number(QUEUE), version, min(until_us, now_us + LOOK_US))
+        except Error as error:
+            log.warning("%s it is held no longer: %s", self._spoken(), error)
+
+    def _is_held(self) -> bool:
+        """Nobody has said how it ended, and nobody else has it."""
+        for record in _pack.records(self._file.core.get(None, self._claim.id)):
+            state, attempt, generation = record[3:6]
+            ours = (self._claim.attempt, self._claim._generation)
+            return state == FP.LEASED and (attempt, generation) == ours
+        return False
+
+    def _say_timed_out(self) -> None:
+        text = f"was not completed within {self._inbox._completion_us / SECOND:g} s"
+        self.verdicts = [retry(self._claim._key, QUEUES_OWN, "completion_timeout", None, text)]
