@@ -56,7 +56,7 @@ def lease_us(value: Span) -> int:
     return us
 
 
-def gap_us(rate: float) -> int:
+def gap_us(rate: object) -> int:
     """Between two of so many a second. `InvalidArgument` if that is no number above 0."""
     if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not rate > 0:
         raise InvalidArgument(f"rate is so many a second, not {rate!r}")
