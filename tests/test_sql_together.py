@@ -86,3 +86,31 @@ def test_who_is_killed_before_the_commit_has_done_nothing(path: Path) -> None:
         (claim,) = queue.claim(5, wait=30)  # that of the dead one, and no other
         assert (claim.payload, queue.size()) == (0, 1)
         assert store.check(full=True) == []
+
+
+BY_HAND = """
+INSERT INTO fencepost_enqueue (queue, body, headers)
+VALUES ('receipts', '3', '{"fencepost-destination":"https://c"}')
+"""
+
+
+def test_what_leaves_the_file_is_sent_from_a_connection(app: App, path: Path) -> None:
+    """By the outbox in `tx`, or by the plain INSERT that docs/door.md describes."""
+    receipts = app.outbox("receipts", int)
+    sent: list[tuple[str, int, str]] = []
+
+    @receipts.handler
+    def deliver(delivery: fencepost.Delivery[int]) -> None:
+        sent.append((delivery.destination, delivery.payload, delivery.headers["ce-type"]))
+
+    store = app.store
+    with closing(sqlite3.connect(path)) as connection:
+        receipts.send("https://a", 1, tx=connection)
+        connection.rollback()
+        receipts.send("https://b", 2, key="k", tx=connection)
+        assert not receipts.send("https://b", 2, key="k", tx=connection).created
+        connection.execute(BY_HAND)
+        connection.commit()
+    with app.worker():
+        until(lambda: store.stats()["totals"]["done"] == 2)
+    assert sorted(sent) == [("https://b", 2, "receipts"), ("https://c", 3, "receipts")]
