@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ import pytest
 pytest.importorskip("fencepost._core_test")
 
 from fencepost._calls import Core
+from harness_bell import bell, until
 from harness_core import (
     REAL_CLOCK,
     Verdict,
@@ -80,6 +82,19 @@ def test_what_a_killed_worker_held_is_handed_out_again(
     assert settle(core, said(again, lib.FP_ACK)) == [lib.FP_DONE]
     look_after_all(core)
     assert outside.rows(path, "SELECT count(*) FROM fencepost_worker") == [[1]]
+
+
+def test_a_death_is_noticed_in_the_middle_of_a_wait(core: Core, queue: int, path: Path) -> None:
+    """By the call that was asleep at the kill, which wakes up now and then, and no more often."""
+    put(core, queue, b"a")
+    holder = Holder(path)
+    before = bell(core).time
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(claimed, core, queue)
+        until(lambda: bell(core).asleep > 0)
+        holder.kill()
+        assert waiting.result()[0].attempt == 2
+    assert bell(core).time - before < 20
 
 
 def test_a_worker_that_exits_without_closing_is_dead(core: Core, queue: int, path: Path) -> None:
