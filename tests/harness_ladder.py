@@ -64,6 +64,7 @@ class Ladder:
         self._outside = outside
         self._core: Core | None = None
         self.context: Context = None
+        self.allocations = 0
 
     def dump(self) -> str:
         return sameness(self._outside.dump(self.path))
@@ -93,29 +94,33 @@ class Ladder:
     def without_faults(self) -> str:
         """What the operation leaves when nothing fails."""
         self.fresh()
+        calls = lib.fp_memory_calls()
         self.operate()
+        self.allocations = lib.fp_memory_calls() - calls
         assert findings(self.core) == ""
         return self.dump()
 
-    def climb(self, arm: Arm) -> int:
+    def climb(self, arm: Arm, rungs: int = FOR_EVER) -> int:
         """
-        How many rungs there were.
+        How many rungs there were. Of an operation with more allocations than `rungs`, about so
+        many are tried, all over it.
 
         A failed allocation that SQLite or the core can do without is no failure: then the
         operation must have done the whole of its work.
         """
         after = self.without_faults()
+        stride = 1 + self.allocations // rungs
         rung = 0
         while True:
             before = self.fresh()
             while (hits := self._hits(arm, rung)) < 0:
                 assert self.dump() == before, f"rung {rung} left something behind"
-                rung += 1
+                rung += stride
             assert self.dump() == after, f"after rung {rung} it did something else"
             assert findings(self.core) == ""
             if hits == 0:
                 return rung
-            rung += 1
+            rung += stride
 
     def _hits(self, arm: Arm, rung: int) -> int:
         """How many faults the operation met and overcame; -1: it failed of them."""

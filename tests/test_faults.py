@@ -27,6 +27,10 @@ from harness_outside import Outside
 
 pytestmark = pytest.mark.hostile
 
+# An operation that opens a connection of its own on its way reads the schema: thousands of
+# allocations of SQLite's, one much like the other.
+RUNGS = 400
+
 
 @pytest.fixture(autouse=True)
 def peace_afterwards() -> Iterator[None]:
@@ -61,7 +65,7 @@ def test_a_failed_allocation_leaves_nothing_behind(
     """And nothing of ours is left in memory once the handle is gone."""
     live = memory_live()
     one = ladder(case, tmp_path, outside)
-    one.climb(memory(1))
+    one.climb(memory(1), RUNGS)
     one.end()
     assert memory_live() == live
 
@@ -72,7 +76,7 @@ def test_no_memory_at_all_leaves_nothing_behind(
 ) -> None:
     """No allocation succeeds from there on, not even those of the rollback."""
     one = ladder(case, tmp_path, outside)
-    one.climb(memory(FOR_EVER))
+    one.climb(memory(FOR_EVER), RUNGS)
     one.end()
 
 
