@@ -70,7 +70,7 @@ struct fp_store {
 #ifdef FENCEPOST_TEST
   int64_t group_counts[5]; /* as fp_group_counts tells them */
 #endif
-  db copier;           /* of who is `copying`; opened when it is first needed */
+  sqlite3 *copier;     /* of who is `copying`; NULL until it is first needed */
   /* -------------------------------------------------- */
 
   bell bell;           /* guards itself */
