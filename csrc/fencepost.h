@@ -298,6 +298,20 @@ int fp_beside(fp_store *store, int64_t *classic, int64_t *strangers, fp_error *e
 ** it is not long. */
 int fp_wal(fp_store *store, int64_t *bytes, int64_t *kept_us, fp_error *err);
 
+/* ---- schedules: what they mean, and when they are due, is the binding's to know ---- */
+typedef struct fp_schedule {
+  int64_t kind;
+  int64_t missed;        /* 0 latest, 1 all, 2 skip */
+  int64_t last_fired_us; /* it has fired up to this moment */
+  int64_t running;       /* the message it enqueued last; 0: none yet */
+  const char *name, *expression, *zone;
+  int32_t name_bytes, expression_bytes, zone_bytes;
+} fp_schedule;
+
+int fp_schedule_find(fp_store *store, fp_tx *tx, const char *name, int32_t name_bytes,
+                     int32_t *found, int64_t *last_fired_us, int64_t *running, fp_error *err);
+int fp_schedule_keep(fp_store *store, fp_tx *tx, const fp_schedule *schedule, fp_error *err);
+
 /* ---- copies, and a look from outside ----
 ** The three take terminated paths. A copy is one moment of the file, synced, 0600, and gets its
 ** name when it is whole. FP_INVALID: the name is taken (by `over` it may be), or a -wal, -shm or

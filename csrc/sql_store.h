@@ -62,6 +62,12 @@
   X(WORKERS, "SELECT id FROM fencepost_worker WHERE id > :id ORDER BY id")                      \
   /* In a file just brought back (copy.h), whose line is gone through once. */                   \
   X(RESTORED_LEASES, "UPDATE fencepost_due SET token = :token WHERE stage > 0")                 \
+  X(SCHEDULE_GET, "SELECT last_fired, running FROM fencepost_schedule WHERE name = :name")      \
+  X(SCHEDULE_KEEP,                                                                              \
+    "INSERT INTO fencepost_schedule (name, kind, expression, zone, missed, last_fired, running)"\
+    " VALUES (:name, :kind, :expression, :zone, :missed, :last_fired, :running)"                \
+    " ON CONFLICT (name) DO UPDATE SET kind = excluded.kind, missed = excluded.missed,"         \
+    " last_fired = excluded.last_fired, running = excluded.running")                            \
   X(KIND_ID, "SELECT id FROM fencepost_kind WHERE name = :name")                                \
   X(KIND_PUT, "INSERT INTO fencepost_kind (name) VALUES (:name)")
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 from fencepost import _pack
 from fencepost._codes import FP
 from fencepost._lib import ffi, lib
-from fencepost._pack import Cursor, Filter, Packed, Put, Settle, Take
+from fencepost._pack import Cursor, Filter, Fired, Packed, Put, Settle, Take
 from fencepost.errors import BY_CODE, Conflict, Error, StorageError
 
 __all__ = ["FP", "SCHEMA_VERSION", "SQLITE_VERSION", "Core", "Keeper", "OpenTx", "checked"]
@@ -228,6 +228,21 @@ class Core:
         purged, more = ffi.new("int64_t *"), ffi.new("int32_t *")
         self._call(lib.fp_retain, limit, purged, more)
         return purged[0], bool(more[0])
+
+    def schedule_find(self, tx: OpenTx | None, name: bytes) -> tuple[int, int] | None:
+        """The moment up to which it has fired, and what it enqueued last; None: it is new."""
+        found, last, running = ffi.new("int32_t *"), ffi.new("int64_t *"), ffi.new("int64_t *")
+        self._call(lib.fp_schedule_find, _pointer(tx), name, len(name), found, last, running)
+        return (last[0], running[0]) if found[0] else None
+
+    def schedule_keep(self, tx: OpenTx | None, said: Fired) -> None:
+        laid = _pack.Borrowed("fp_schedule *")
+        for field in ("name", "expression", "zone"):
+            setattr(laid.into, field, laid.view(getattr(said, field)))
+            setattr(laid.into, f"{field}_bytes", len(getattr(said, field)))
+        for field in ("kind", "missed", "last_fired_us", "running"):
+            setattr(laid.into, field, getattr(said, field))
+        self._call(lib.fp_schedule_keep, _pointer(tx), laid.into)
 
     def progress(self, tx: OpenTx | None, id: int, value: bytes) -> None:
         self._call(lib.fp_progress, _pointer(tx), id, value, len(value))

@@ -21,6 +21,7 @@ from time import monotonic
 from typing import Any, Final
 
 from fencepost._calls import FP
+from fencepost._clockwork import Clockwork
 from fencepost._crew import Crew
 from fencepost._desk import Desk
 from fencepost._groups import Group
@@ -34,7 +35,6 @@ from fencepost._starts import Starts
 from fencepost._verdicts import released
 from fencepost.claims import Claim
 from fencepost.errors import Busy, Closed, Error, ForkedHandle, NewerSchema
-from fencepost.spans import MOMENT_MAX
 from fencepost.store import Store
 
 __all__ = ["Loop"]
@@ -92,6 +92,7 @@ class Loop:
         """Make the queues that are missing, and begin. Raises as `Store` does."""
         found = routes(self._file, self.registry, self._names)
         self._routes = {route.queue.name: route for route in found}
+        self._clockwork = Clockwork(self._file, self.registry.schedules, self._names)
         self._desk = Desk(self._file, {route.number: route.queue for route in found})
         self._starts = Starts(
             self,
@@ -177,6 +178,7 @@ class Loop:
         self._begin_turn()
         self._watch()
         self._retain()
+        self._clockwork.turn()
         moved = False
         self._groups.append(self._groups.pop(0))  # each is the first in its turn
         for group in tuple(self._groups):
@@ -268,7 +270,9 @@ class Loop:
             if self._news != self._seen or self._stopping.is_set():
                 return
             slice_us = TICK_US if self._running else 0
-            take = Take(queues, 1, until_us=MOMENT_MAX, slice_us=slice_us, nudges=nudges)
+            take = Take(
+                queues, 1, until_us=self._clockwork.until_us, slice_us=slice_us, nudges=nudges
+            )
             found = self._receive(take)
         finally:
             self._resting = False

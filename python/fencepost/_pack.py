@@ -290,6 +290,18 @@ class Filter:
     after: Cursor | None = None
 
 
+class Fired(NamedTuple):
+    """A schedule as the file keeps it: how it is declared, and how far it has come."""
+
+    name: bytes
+    expression: bytes
+    zone: bytes
+    kind: int
+    missed: int
+    last_fired_us: int
+    running: int
+
+
 class Borrowed:
     """
     One C structure, and everything it points to, for as long as this object lives.

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, TypeAlias
 
+from fencepost._schedule import Schedule
 from fencepost.codec import Codec
 from fencepost.context import Context
 from fencepost.errors import InvalidArgument
@@ -25,6 +26,7 @@ class Registry:
     def __init__(self, codec: Codec) -> None:
         self.codec = codec
         self.arounds: list[Around] = []
+        self.schedules: list[Schedule] = []
         self._jobs: dict[str, Job[..., Any]] = {}
         self._queues: dict[str, Queue[Any]] = {}
         self._boxes: dict[str, Outbox[Any] | Inbox[Any]] = {}
@@ -49,6 +51,14 @@ class Registry:
         """`InvalidArgument` if its topic or address is taken; it is the name of its queue."""
         self._check_free(box._declaration.name)
         self._boxes[box._declaration.name] = box
+
+    def add_schedule(self, schedule: Schedule) -> None:
+        """`InvalidArgument` if the job has the same one already, or is of another App."""
+        if self._jobs.get(schedule.job.name) is not schedule.job:
+            raise InvalidArgument(f"{schedule.job.name} is a job of another App")
+        if any(one.name == schedule.name for one in self.schedules):
+            raise InvalidArgument(f"{schedule.job.name} has this schedule already")
+        self.schedules.append(schedule)
 
     def _check_free(self, name: str) -> None:
         if name in self._queues or name in self._boxes:

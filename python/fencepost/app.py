@@ -15,14 +15,16 @@ from typing import (
     Literal,
     ParamSpec,
     Protocol,
+    TypeAlias,
     TypeVar,
     overload,
 )
 
 from fencepost._calls import FP
-from fencepost._checks import function
+from fencepost._checks import function, shown
 from fencepost._file import File
 from fencepost._registry import Around, Registry
+from fencepost._schedule import Rule, Schedule, cron, every
 from fencepost.codec import JSON, Codec, check_type
 from fencepost.context import Context
 from fencepost.errors import InvalidArgument
@@ -44,6 +46,7 @@ __all__ = ["App"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Missed: TypeAlias = Literal["latest", "all", "skip"]
 T = TypeVar("T")
 
 
@@ -213,6 +216,37 @@ class App:
         inbox: Inbox[Any] = Inbox(declaration, type, home=self._file)
         self._registry.add_box(inbox)
         return inbox
+
+    def cron(
+        self, expression: str, /, *, tz: str, missed: Missed = "latest"
+    ) -> Callable[[Job[[], R]], Job[[], R]]:
+        """
+        Run a job by the clock: `@app.cron("30 2 * * *", tz="Europe/Paris")` above `@app.job`.
+
+        Five fields, read in that zone as Debian's cron does: a time of day fires once on each local
+        day, whatever the clocks do, and "each hour" once in each real one. `ctx.due` is the moment
+        it is for. It never fires while its last message has not ended. `missed` is what happens to
+        moments at which no worker ran, or that one was still active: "latest" makes them up with
+        one run, "all" with one after the other, "skip" not at all, if they are a minute old.
+        """
+        return self._recurring(cron(expression, tz, missed), missed)
+
+    def every(self, interval: Span, /) -> Callable[[Job[[], R]], Job[[], R]]:
+        """
+        Run a job each so many seconds, at least a tenth of one, the first time after one interval.
+        Otherwise as `cron` with `missed="latest"`.
+        """
+        return self._recurring(every(interval), "latest")
+
+    def _recurring(self, rule: Rule, missed: str) -> Callable[[Job[[], R]], Job[[], R]]:
+        def declare(job: Job[[], R]) -> Job[[], R]:
+            if not isinstance(job, Job):
+                raise InvalidArgument(f"{shown(job)} is no job: a schedule stands above @app.job")
+            job.call()  # without arguments, or not at all
+            self._registry.add_schedule(Schedule(job, rule, missed))
+            return job
+
+        return declare
 
     def around(self, enter: Callable[[Context], AbstractContextManager[object]], /) -> None:
         """

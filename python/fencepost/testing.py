@@ -26,8 +26,10 @@ from fencepost import _points
 from fencepost._batchrun import BatchRun
 from fencepost._boxrun import box_run
 from fencepost._calls import FP
+from fencepost._clockwork import Clockwork
 from fencepost._desk import Desk
 from fencepost._file import named
+from fencepost._hand import Clock
 from fencepost._jobrun import JobRun
 from fencepost._leases import Leases
 from fencepost._pack import Packed, Take, Verdict
@@ -38,12 +40,12 @@ from fencepost._verdicts import UNKNOWN_NAME_US, later
 from fencepost.app import App
 from fencepost.claims import Claim, claims_of
 from fencepost.context import Context
-from fencepost.errors import Closed, InvalidArgument
+from fencepost.errors import InvalidArgument
 from fencepost.jobs import Job
 from fencepost.policies import declared
 from fencepost.queues import Queue
-from fencepost.spans import moment, moment_us, span_us
-from fencepost.store import Store, opened
+from fencepost.spans import moment, span_us
+from fencepost.store import Store
 from fencepost.transactions import Transaction
 from fencepost.values import Message, Span, StrPath
 
@@ -55,44 +57,6 @@ __all__ = ["Clock", "Crash", "Drained", "Kit", "Point", "override"]
 P = ParamSpec("P")
 
 PAGE: Final = 200
-
-
-class Clock:
-    """
-    Store time, standing still until it is turned, for the stores that are opened under it.
-
-    Waiting answers to it, too: `claim(wait=1)` returns when the clock has been turned by a second
-    or there is something to claim.
-    """
-
-    def __init__(self, now: datetime) -> None:
-        self._now_us = moment_us(now, "now")
-        self._stores: Final[list[Store]] = []
-
-    @property
-    def now(self) -> datetime:
-        return moment(self._now_us)
-
-    def open(self, path: StrPath, **options: Any) -> Store:
-        """`fencepost.open` under this clock."""
-        store = opened(path, hand=self.now, **options)
-        self._stores.append(store)
-        return store
-
-    def advance(self, span: Span | datetime, /) -> None:
-        """By a span, or to a moment. `InvalidArgument` for one that has passed."""
-        if isinstance(span, datetime):
-            to_us = moment_us(span, "to")
-        else:
-            to_us = self._now_us + span_us(span, "span")
-        if to_us < self._now_us:
-            raise InvalidArgument(f"store time never falls: it is {self.now.isoformat()}")
-        self._now_us = to_us
-        for store in tuple(self._stores):
-            try:
-                store._file.core.hand(to_us)
-            except Closed:
-                self._stores.remove(store)
 
 
 class Drained(NamedTuple):
@@ -124,7 +88,12 @@ class Kit:
 
     def advance(self, span: Span | datetime, /) -> None:
         """Turn the clock by a span, or to a moment. `InvalidArgument` for one that has passed."""
+        self._fire()
         self._clock.advance(span)
+
+    def _fire(self) -> None:
+        """What schedules are due for; those that are new begin now."""
+        Clockwork(self.store._file, self._app._registry.schedules).turn()
 
     # ---- the worker ------------------------------------------------------------------------------
 
@@ -133,7 +102,8 @@ class Kit:
         Run the handlers of what is due, here, one after the other, up to `limit` messages.
 
         `until_idle` turns the clock to each next due moment, be it a delay, a retry or the end of
-        the lease of a worker that died, until nothing is in line.
+        the lease of a worker that died, until nothing is in line. Schedules fire for moments that
+        the clock was turned past; it is not turned to theirs.
         """
         drain = _Drain(self, until_idle, limit)
         for run in drain.runs():
@@ -289,6 +259,7 @@ class _Drain:
     def runs(self) -> Iterator[Run]:
         """Each is to be run, or to crash, before the next is asked for."""
         while self._left > 0:
+            self._kit._fire()
             taken = self._take()
             if taken is None:
                 if not (self._until_idle and self._turn_the_clock()):
