@@ -11,6 +11,7 @@ import pytest
 
 import fencepost
 from commands import runner
+from fencepost import _beside
 from fencepost._beside import is_mended
 from harness_processes import finish, start
 
@@ -39,6 +40,23 @@ def test_advice_is_given_where_it_is_due(path: Path, monkeypatch: pytest.MonkeyP
         assert "PRAGMA wal_autocheckpoint=0" in words
         monkeypatch.setattr(sqlite3, "sqlite_version", "3.51.3")
         assert store.surroundings().advice == []
+
+
+def test_several_other_copies_are_told_of(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would not keep each other out; a copy that has not opened the file does no harm."""
+    monkeypatch.setattr(_beside, "_copies", lambda: ["/usr/lib/libsqlite3.so.0", "/a/apsw.so"])
+    with fencepost.open(path) as store:
+        assert not any("apsw" in words for words in store.surroundings().advice)
+        with closing(sqlite3.connect(path)) as guest:
+            guest.execute("SELECT * FROM fencepost_due").fetchall()
+            assert "/a/apsw.so" in store.surroundings().advice[0]
+
+
+def test_the_copies_are_found_by_their_names(path: Path) -> None:
+    with fencepost.open(path) as store:
+        copies = store.surroundings().copies
+    assert any("sqlite3" in copy for copy in copies) or not Path("/proc/self/maps").exists()
+    assert not any("fencepost" in copy for copy in copies)
 
 
 @pytest.mark.parametrize(

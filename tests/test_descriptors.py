@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -100,6 +101,24 @@ def test_a_file_that_may_only_be_read_is_opened_for_writing_if_it_can_be(path: P
     assert lock(writer, WRITE, PENDING) == 0
     close(reader)
     close(writer)
+
+
+STREAMS = """
+import os, sys
+from harness_core import lib
+for fd in range(3):
+    os.close(fd)
+fd = lib.fp_locks_open(sys.argv[1].encode(), 1)
+found = [os.readlink(f"/proc/self/fd/{low}") for low in range(3)]
+sys.exit(0 if fd > 2 and found == ["/dev/null"] * 3 else 1)
+"""
+
+
+def test_closed_standard_streams_are_filled(path: Path) -> None:
+    """Or whoever prints would write into the file that got their number."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", STREAMS, str(path)]
+    assert subprocess.run(command, env=environment, check=False).returncode == 0
 
 
 @contextmanager

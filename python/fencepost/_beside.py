@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 from fencepost._calls import SQLITE_VERSION, Core
@@ -13,17 +16,20 @@ __all__ = ["danger", "surroundings"]
 # a damaged file: from the first version with a WAL on, and mended in these.
 BROKEN_SINCE: Final = (3, 7, 0)
 MENDED: Final = ((3, 44, 6), (3, 50, 7), (3, 51, 3))
+COPY: Final = re.compile(r"/.*/[^/\n]*(?:sqlite|apsw|sqlcipher)[^/\n]*\.so[^/\n]*$", re.MULTILINE)
 
 
 def surroundings(core: Core) -> Surroundings:
     classic, strangers = core.beside()
-    python = _python_sqlite()
-    advice = [words for words in (danger(core), _restart(python)) if words]
+    python, copies = _python_sqlite(), _copies()
+    several = _several(copies) if strangers > 0 else ""
+    advice = [words for words in (danger(core), several, _restart(python)) if words]
     return Surroundings(
         "classic" if classic else "ofd",
         SQLITE_VERSION,
         python,
         None if strangers < 0 else strangers,
+        copies,
         advice,
     )
 
@@ -45,6 +51,25 @@ def _python_sqlite() -> str | None:
     except ImportError:  # a Python that was built without
         return None
     return sqlite_version
+
+
+def _copies() -> list[str]:
+    """By the names of what is mapped; a program that is linked with SQLite statically has none."""
+    maps = ""
+    with suppress(OSError):
+        maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
+    return sorted({found[0] for found in COPY.finditer(maps)})
+
+
+def _several(copies: list[str]) -> str:
+    """Python's module and the library that it is linked with are one copy, not two."""
+    others = [path for path in copies if "/_sqlite3." not in path]
+    if len(others) < 2:
+        return ""
+    return (
+        f"More than one other SQLite is in this process ({', '.join(others)}). Each is kept apart"
+        " from Fencepost, but not from the others: let only one of them open this file."
+    )
 
 
 def is_mended(version: tuple[int, ...]) -> bool:

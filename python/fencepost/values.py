@@ -134,6 +134,7 @@ class Surroundings(NamedTuple):
     sqlite: str  # the version of the SQLite within Fencepost
     python_sqlite: str | None  # and of the one that this Python brings, if it brings one
     others: int | None  # descriptors of the file in this process that are not Fencepost's
+    copies: list[str]  # libraries in this process that bring an SQLite, as far as names tell
     advice: list[str]  # a sentence for each thing that is better done otherwise
 
 
