@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from harness_outside import Outside
 from harness_processes import finish, forks_beside_threads, start
 
 pytestmark = pytest.mark.hostile
+
+WAITS_FOR_A_WRITER = {"wait_for_partner", "fifo_open"}  # where the kernel says that a thread is
 
 HEAD = """
 from harness_core import opened as open_core
@@ -185,6 +188,7 @@ def work():
         say(stats(own, queue).pending)
     say([targets(), lib.fp_locks_held()])
 
+open_core(path).close()  # what it closed is kept, as long as the other one is open
 child = child_of(work)
 first.wait()
 say([targets() > 0, str(path) in Path("/proc/self/maps").read_text()])
@@ -203,6 +207,66 @@ def test_a_child_has_nothing_of_its_parents_open(path: Path) -> None:
     said = finish(start(HEAD + MAPPED, path))
     assert said[:2] == [[0, False], True]
     assert said[2:] == [[True, True], [0, 0], 20, [0, 0]]
+
+
+BYTES = """
+name = str(path).encode()
+assert lib.fp_locks_byte(name, 9, lib.FP_LOCKS_TAKE) == 0
+
+def work():
+    say(lib.fp_locks_held())
+    with opened(path) as own:
+        say([lib.fp_locks_byte(name, 9, verb) for verb in (lib.FP_LOCKS_PROBE, lib.FP_LOCKS_SHARE)])
+    first.send()
+    second.wait()
+    with opened(path) as own:
+        say([lib.fp_locks_byte(name, 9, verb) for verb in (lib.FP_LOCKS_PROBE, lib.FP_LOCKS_TAKE)])
+        lib.fp_locks_byte(name, 9, lib.FP_LOCKS_DROP)
+
+child = child_of(work)
+first.wait()
+lib.fp_locks_byte(name, 9, lib.FP_LOCKS_DROP)
+second.send()
+joined(child)
+parent.close()
+"""
+
+
+def test_a_byte_of_the_parents_is_somebody_elses_to_its_child(path: Path) -> None:
+    """Which knows nothing of having taken it, and gets it when it is dropped."""
+    assert finish(start(HEAD + BYTES, path)) == [0, [1, -errno.EAGAIN], [0, 0]]
+
+
+IN_A_CALL = """
+import signal, subprocess, threading, time
+fifo = path.with_name("fifo")
+os.mkfifo(fifo)
+thread = threading.Thread(target=lambda: lib.fp_locks_open(str(fifo).encode(), 0))
+thread.start()
+at = Path(f"/proc/self/task/{thread.native_id}/wchan")
+end = time.monotonic() + 3  # some kernels do not tell
+while at.read_text() not in WAITS_FOR_A_WRITER and time.monotonic() < end:
+    pass
+writer = subprocess.Popen(["sh", "-c", f"sleep 0.5; echo > '{fifo}'"])
+
+def work():
+    signal.alarm(30)
+    own = open_core(path)
+    put(own, queue, b"child's")
+    own.close()
+
+joined(child_of(work))
+thread.join()
+writer.wait()
+say(stats(parent, queue).pending)
+parent.close()
+"""
+
+
+def test_a_fork_waits_for_a_call_that_is_under_way(path: Path) -> None:
+    """Another thread is in an open that hangs: its child would find the lock held for ever."""
+    head = HEAD + f"WAITS_FOR_A_WRITER = {WAITS_FOR_A_WRITER}\n"
+    assert finish(start(head + IN_A_CALL, path)) == [1]
 
 
 AGAIN_AND_AGAIN = """
