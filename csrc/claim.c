@@ -116,6 +116,7 @@ static int select_due(taking *k, int64_t turn, int64_t limit, fp_error *err) {
   put_i64(&s, "turn", turn);
   if (k->occupied) put_i64(&s, "from", limit_seen(t, k->p->queue));
   put_i64(&s, "now", t->now_us);
+  if (k->occupied) put_i64(&s, "below", claim_holders(t));
   put_i64(&s, "limit", limit);
   while (stmt_row(&s) && pick(&s, k, turn)) {
   }
@@ -256,7 +257,6 @@ static int take_queue(taking *k, int64_t queue, claim_gap *empty, fp_error *err)
   int32_t before = k->rows->count;
   allowance a = {.room = INT64_MAX};
   if (limit_any(k->p)) code = limit_read(t, k->p, &a, err);
-  if (a.occupied && k->grace) a.room = 0;
   if (code != FP_OK || a.room == 0) return code;
   k->room = a.room;
   k->occupied = a.occupied;
@@ -268,7 +268,7 @@ static int take_queue(taking *k, int64_t queue, claim_gap *empty, fp_error *err)
   }
   if (code != FP_OK) return code;
   if (k->rows->count == before) {
-    if (k->occupied && !k->stop) limit_saw(t, queue, INT64_MAX);
+    if (k->occupied && !k->stop && !k->grace) limit_saw(t, queue, INT64_MAX);
     return FP_OK;
   }
   txn_lease(t, queue, k->lease_us);

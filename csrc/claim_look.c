@@ -1,6 +1,10 @@
 #include "claim_part.h"
 #include "limit.h"
 
+int64_t claim_holders(const txn *t) {
+  return t->now_us < t->d->head.grace_until ? 0 : INT64_MAX;
+}
+
 int claim_next_level(txn *t, int64_t end, int64_t *turn, int64_t *due_at, fp_error *err) {
   bool found;
   stmt s = stmt_use(&t->d->sql, SQL_NEXT_TURN);
@@ -58,6 +62,7 @@ static int look_occupied(txn *t, const policy *p, claim_gap *empty, int64_t *lap
       put_i64(&s, "turn", turn);
       put_i64(&s, "from", limit_seen(t, p->queue));
       put_i64(&s, "now", t->now_us);
+      put_i64(&s, "below", claim_holders(t));
       put_i64(&s, "limit", 1);
       int64_t found_us = stmt_row(&s) ? get_i64(&s, "due_at") : INT64_MAX;
       if (found_us < *lapsed_us) *lapsed_us = found_us;
@@ -65,7 +70,7 @@ static int look_occupied(txn *t, const policy *p, claim_gap *empty, int64_t *lap
     }
     if (code == FP_OK) code = claim_next_level(t, p->queue + 1, &turn, &due_at, err);
   }
-  if (code == FP_OK) limit_saw(t, p->queue, *lapsed_us);
+  if (code == FP_OK && t->now_us >= t->d->head.grace_until) limit_saw(t, p->queue, *lapsed_us);
   return code;
 }
 
@@ -79,7 +84,7 @@ static int look_at_limited(txn *t, const policy *p, claim_gap *empty, int64_t *n
   if (code != FP_OK) return code;
   if (!a.occupied) {
     code = look_at(t, p, empty, &first_us, err);
-  } else if (t->now_us >= t->d->head.grace_until) {
+  } else {
     code = look_occupied(t, p, empty, &first_us, err);
   }
   if (first_us == INT64_MAX) return code;

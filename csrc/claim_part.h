@@ -14,6 +14,8 @@ static inline bool claim_in_gap(const claim_gap *g, int64_t queue) {
   return queue >= g->from && queue < g->end;
 }
 
+/* What has run out is taken over if its `worker` is below that: in a grace, only from the dead. */
+int64_t claim_holders(const txn *t);
 /* The level behind *turn, of queues below `end`; 0: none. */
 int claim_next_level(txn *t, int64_t end, int64_t *turn, int64_t *due_at, fp_error *err);
 /* The first level of a queue; 0: it is empty, and the gap tells up to where all are. */

@@ -92,7 +92,7 @@
   /* Where all places of a queue are taken: those that a lost holder keeps. */                  \
   X(DUE_SELECT_LAPSED,                                                                          \
     SQL_DUE_ROWS " WHERE d.turn = :turn AND d.due_at >= :from AND d.due_at <= :now"             \
-    " AND d.stage > 0 ORDER BY d.due_at, d.id LIMIT :limit")                                    \
+    " AND d.stage > 0 AND d.worker < :below ORDER BY d.due_at, d.id LIMIT :limit")              \
   X(LANE_GET,                                                                                   \
     "SELECT number, out, held, parked_by FROM fencepost_lane"                                   \
     " WHERE queue = :queue AND name = :name")                                                   \

@@ -274,13 +274,14 @@ with opened(path, hand_us=-1) as core:
 """
 
 
-def test_a_grace_is_not_for_the_dead(path: Path, outside: Outside) -> None:
+@pytest.mark.parametrize("concurrency", [0, 3])
+def test_a_grace_is_not_for_the_dead(path: Path, outside: Outside, concurrency: int) -> None:
     """
     After a suspend, leases that ran out are left alone, because who holds them may still renew;
     what a dead worker held is handed out at once, also where its lease had run out before.
     """
     with opened(path) as core, opened(path) as other, opened(path) as third:
-        queue = define(core, "q")
+        queue = define(core, "q", concurrency=concurrency)  # 3: no place is free
         put(core, queue, b"dead's, lapsed", b"dead's", b"alive's")
         take(other, queue, lease_us=SECOND)
         take(other, queue, lease_us=HOUR)
