@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness_core import Held, Verdict, define, lib, opened, put, settle, take
+from harness_core import Held, Verdict, define, lib, opened, put, settle, stats, take
 from harness_door import FAR, Door, Refused
 from harness_ladder import findings, sameness
 from harness_outside import Outside
@@ -292,6 +292,78 @@ class History:
         self.now += span * SECOND
         self.twins.both(lambda core: core.hand(self.now))
         self.twins.both(lambda core: put(core, self.clock, b""))
+
+
+BULK, KEPT, JOBS, HALTS, UNLISTED, STRICT, WAKEUPS = range(len(QUEUES))
+
+
+def test_a_halted_lane_takes_in_what_waits(twins: Twins) -> None:
+    history = History(twins)
+    history.put(HALTS, b"a", {"lane": b"x"})
+    history.claim(HALTS, 1, 30)
+    history.fail(0, {}, False)
+    history.put(HALTS, b"b", {"lane": b"x"})
+    assert twins.both(lambda core: stats(core, history.queues[HALTS])).waiting == 1
+    twins.same()
+
+
+@pytest.mark.parametrize("life", LIVES)
+def test_a_wake_up_is_re_armed_wherever_it_is(twins: Twins, life: int) -> None:
+    """Earlier and later, at its first place and moved, leased, and after its end; also if full."""
+    history = History(twins)
+    mine: dict[str, Any] = {"key": b"k", "life": life}
+    for delay in (100, 30, 60, 10):
+        history.put(WAKEUPS, b"w", {**mine, "delay": delay})
+        twins.same()
+    history.advance(11)
+    history.claim(WAKEUPS, 1, 30)
+    for delay in (50, 20, 40):
+        history.put(WAKEUPS, b"w", {**mine, "delay": delay})
+        twins.same()
+    history.ack(0, None, False)
+    twins.same()
+    history.advance(40)
+    history.claim(WAKEUPS, 1, 30)
+    history.ack(0, None, False)
+    history.put(WAKEUPS, b"w", mine)
+    twins.same()
+    queue = history.queues[WAKEUPS]
+    twins.define("wakeups", PROFILES["wakeup"], max_size=1)
+    assert twins.put(queue, b"w", **mine) is None
+    twins.same()
+
+
+def test_a_key_whose_message_is_gone_answers_until_its_window_is_over(twins: Twins) -> None:
+    """To the moment: then it is free, and its row goes to the next one."""
+    history = History(twins)
+    queue = twins.define("short", PROFILES["job"], keep_us=3 * SECOND, key_window_us=20 * SECOND)
+    history.queues.append(queue)
+    for key in (b"k", b"l"):
+        twins.put(queue, b"a", key=key)
+    history.claim(len(QUEUES), 2, 30)
+    for pick in (0, 1):
+        history.ack(pick, None, False)
+    history.advance(5)
+    assert twins.both(lambda core: core.retain(10))[0] == 2
+    assert twins.put(queue, b"a", key=b"k") is None  # nothing is there to be compared with
+    twins.same()
+    history.advance(14)
+    assert twins.put(queue, b"a", key=b"k") is None
+    history.advance(1)
+    assert twins.put(queue, b"a", key=b"k")
+    assert twins.put(queue, b"b", key=b"l")
+    twins.same()
+
+
+def test_headers_are_a_part_of_what_is_equal(twins: Twins) -> None:
+    history = History(twins)
+    queue = history.queues[JOBS]
+    assert twins.put(queue, b"a", key=b"k", headers=b"{}")
+    assert twins.put(queue, b"a", key=b"k", headers=b"{}")
+    assert twins.put(queue, b"a", key=b"k") is None
+    assert twins.put(queue, b"a", key=b"l")
+    assert twins.put(queue, b"a", key=b"l", headers=b"{}") is None
+    twins.same()
 
 
 MODERATE = settings(

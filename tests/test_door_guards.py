@@ -219,6 +219,12 @@ def test_time_never_runs_backwards_in_the_door(path: Path, core: Core, door: Doo
     assert {one.enqueued_at for one in held} == {4_000_000_000_000_000}
     core.hand(4_000_000_001_000_000)
     assert [one.body for one in take(core, 1, 5)] == [b"c"]
+    door.enqueue(
+        queue="plain", body="d", due=time.time() + 100, priority=1
+    )  # by the wall that is behind
+    core.hand(4_000_001_000_000_000)
+    (later,) = take(core, 1)
+    assert -60 < (later.due - 4_000_000_001_000_000) / SECOND - 100 < 60
 
 
 def test_what_the_door_puts_in_or_back_is_due_for_the_core_at_once(core: Core, door: Door) -> None:
