@@ -44,9 +44,13 @@ def live(say: Say, path: Path, notes: str, point: str, step: int, on_unknown: st
     logging.disable()
     app, _ = declare(path, Notes(Path(notes)), on_unknown=on_unknown)
 
+    armed = False
+
     def die(at: str, name: str) -> None:
-        if at != point:
+        nonlocal armed
+        if at != point or armed:
             return
+        armed = True
         if step < 0:
             os.kill(os.getpid(), signal.SIGKILL)
             threading.Event().wait()

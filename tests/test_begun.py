@@ -350,3 +350,19 @@ def test_a_lane_that_goes_on_goes_on(core: Core, queue: int) -> None:
     held = lane_of_two(core, queue)
     doubt(core, held)
     assert [one.body for one in take(core, queue, 5)] == [b"2"]
+
+
+# ---- limits --------------------------------------------------------------------------------------
+
+
+def test_what_became_unknown_holds_no_place_any_more(core: Core) -> None:
+    """A queue for one at a time: its lost sender does not stop it; the next look finds room."""
+    queue = outbox(core, concurrency=1)
+    put(core, queue, b"1", b"2")
+    (held,) = take(core, queue, 5)
+    begin(core, held)
+    assert take(core, queue, 5) == []
+    core.hand(START + LEASE)
+    assert take(core, queue, 5) == []
+    assert state_of(core, held.id) == lib.FP_STATE_UNKNOWN
+    assert [one.body for one in take(core, queue, 5)] == [b"2"]

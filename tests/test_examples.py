@@ -36,3 +36,19 @@ def test_ingest_counts_each_report_once_however_often_it_comes(tmp_path: Path) -
         "quakes.jsonl: 0 new, 1000 known",
         "quakes.jsonl: 0 new, 707 known",
     ]
+
+
+def test_the_shop_loses_and_repeats_nothing_while_its_workers_are_killed(tmp_path: Path) -> None:
+    """Twice, as somebody would who killed it half-way: the second run finds all of it done."""
+
+    def run() -> dict[str, int]:
+        command = [sys.executable, str(EXAMPLES / "orders" / "shop.py"), "300", "2"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        lines = [line.rsplit(maxsplit=1) for line in done.stdout.splitlines()]
+        return {words.strip(): int(number) for words, number in lines}
+
+    for _ in range(2):
+        said = run()
+        assert (said["orders paid once"], said["orders paid twice"]) == (300, 0)
+        assert (said["receipts sent"], said["receipts sent twice"]) == (300, 0)
+    assert said["workers killed"] == 0

@@ -254,6 +254,22 @@ class failing_at:  # noqa: N801 - read as a phrase
         lib.fp_fault_step(-1, 0)
 
 
+def test_what_was_taken_back_before_it_begins_is_not_sent(app: App, kit: Kit) -> None:
+    """Whoever has lost the claim learns it where the send begins."""
+    outbox, sent = handled(app)
+    outbox.send("d", Receipt(1))
+
+    def cancel(point: Point, name: str) -> None:
+        if point == "claimed":
+            assert kit.store.cancel(kit.store.messages("leased")) == 1
+
+    unwatch = _points.watch(cancel)
+    kit.drain()
+    unwatch()
+    assert sent == []
+    assert only(kit, "cancelled")
+
+
 # ---- a transaction at the end --------------------------------------------------------------------
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
-from fencepost import App, Cancelled, Delivery
+from fencepost import App, Cancelled, Context, Delivery, _points
 from harness_worker import AT_ONCE, until
 
 QUICK = 300  # sends that are so quick that a job's worker would read ahead
@@ -68,6 +69,46 @@ def test_a_send_that_the_stopping_worker_gives_up_is_unknown(
     (other,) = app.store.messages("pending")
     assert other.attempt == 0
     assert totals(app) == {"unknown": 1, "pending": 1}
+
+
+def test_what_is_given_back_while_it_begins_is_not_sent_any_more(
+    app: App, stuck: threading.Event
+) -> None:
+    """The worker has stopped between the two: its thread, when it goes on, must not send."""
+    outbox = app.outbox("events", int)
+    begun, over = threading.Event(), threading.Event()
+    sent: list[int] = []
+
+    @outbox.handler
+    def deliver(d: Delivery[int]) -> None:
+        sent.append(d.payload)
+
+    @contextmanager
+    def around(ctx: Context) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            over.set()
+
+    def hold(point: str, name: str) -> None:
+        if point == "begun":
+            begun.set()
+            stuck.wait(60)
+
+    app.around(around)
+    outbox.send("d", 1)
+    unwatch = _points.watch(hold)
+    try:
+        worker = app.worker(threads=1).start()
+        assert begun.wait(60)
+        assert not worker.stop(0)
+        assert totals(app) == {"pending": 1}
+        stuck.set()
+        assert over.wait(60)
+    finally:
+        unwatch()
+    assert sent == []
+    assert app.store.messages("pending")[0].attempt == 0
 
 
 def test_a_handler_that_stops_by_itself_has_sent_nothing(app: App) -> None:
@@ -147,3 +188,22 @@ def test_jobs_and_sends_share_the_threads(app: App) -> None:
         until(lambda: len(sent) == len(ran) == 50)
         until(lambda: totals(app) == {"done": 100})
     assert sorted(sent) == sorted(ran) == list(range(50))
+
+
+def test_an_outbox_has_a_group_of_its_own_that_reads_nothing_ahead(app: App) -> None:
+    """However quick its sends prove to be; what is read ahead is for jobs and queues."""
+    outbox = app.outbox("events", int)
+    outbox.handler(lambda d: None)
+    inbox = app.inbox("slow", int)
+    inbox.handler(settle="completed")(lambda ctx, n: None)
+    app.job(name="job")(lambda: None)
+    with app.worker() as worker:
+        (loop,) = worker._loops.values()
+        ahead = {
+            route.queue.name: group._pace._most  # type: ignore[attr-defined]
+            for route in loop._routes.values()
+            for group in loop._groups
+            if route.number in group.queues
+        }
+    assert ahead.pop("default") > 0
+    assert ahead == {"events": 0, "slow": 0}
