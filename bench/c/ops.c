@@ -112,6 +112,14 @@ static void renew(stage *s, int64_t at, int32_t n) {
   settle(s, at, n, plain(FP_RENEW, MINUTE_US), NULL);
 }
 
+static void begin(stage *s, int64_t at, int32_t n) {
+  settle(s, at, n, plain(FP_BEGIN, MINUTE_US), NULL);
+}
+
+static void unknown(stage *s, int64_t at, int32_t n) {
+  settle(s, at, n, with_failure(FP_UNKNOWN, 0), FAILURE);
+}
+
 static void retry(stage *s, int64_t at, int32_t n) {
   settle(s, at, n, plain(FP_RETRY, MINUTE_US), NULL);
 }
@@ -166,6 +174,12 @@ static void cancel_claimed(stage *s, int64_t at, int32_t n) {
 static void replay(stage *s, int64_t at, int32_t n) {
   for (int32_t i = 0; i < n; i++) s->pairs[2 * (at + i) + 1] = -1;
   must(s, fp_replay(s->store, n, s->pairs + 2 * at, 0, 0, 1, s->answers, &s->err), "replay");
+  answered(s, n, FP_DONE);
+}
+
+static void confirm(stage *s, int64_t at, int32_t n) {
+  for (int32_t i = 0; i < n; i++) s->pairs[2 * (at + i) + 1] = -1;
+  must(s, fp_confirm(s->store, n, s->pairs + 2 * at, "", 0, s->answers, &s->err), "confirm");
   answered(s, n, FP_DONE);
 }
 
@@ -257,6 +271,7 @@ static const struct {
     {"claim", claim, {enqueue}},
     {"claim_there", claim, {NULL}}, /* of what was in the file before */
     {"renew", renew, {enqueue, claim}},
+    {"begin", begin, {enqueue, claim}},
     {"retry", retry, {enqueue, claim}},
     {"retry_failed", retry_failed, {enqueue, claim}},
     {"release", release, {enqueue, claim}},
@@ -267,12 +282,14 @@ static const struct {
     {"fused", fused, {enqueue}},
     {"apart", apart, {enqueue}},
     {"fail", fail, {enqueue, claim}},
+    {"unknown", unknown, {enqueue, claim, begin}},
     {"get", get, {enqueue}},
     {"get_claimed", get_claimed, {enqueue, claim}},
     {"get_ended", get_claimed, {enqueue, claim, ack}},
     {"cancel", cancel, {enqueue}},
     {"cancel_claimed", cancel_claimed, {enqueue, claim}},
     {"replay", replay, {enqueue, claim, fail}},
+    {"confirm", confirm, {enqueue, claim, unknown}},
     {"purge", purge_done, {enqueue, claim, ack}},
     {"look", look, {NULL}},
     {"door_enqueue", door_enqueue, {NULL}},
