@@ -144,6 +144,21 @@ int lane_release(txn *t, const policy *p, span name, int64_t by, bool *released,
   return refill(t, p, name, &before, &l, err);
 }
 
+int lane_resume(txn *t, const policy *p, span name, int64_t id, int64_t *turn, fp_error *err) {
+  lane l;
+  int code = get(t, p->queue, name, &l, err);
+  if (code != FP_OK) return code;
+  if (!l.found || !l.held || l.parked_by != id || l.out >= p->field[LANE_WIDTH]) {
+    return lane_enter(t, p, name, turn, err);
+  }
+  lane before = l;
+  *turn = 0;
+  l.held = 0;
+  l.parked_by = 0;
+  l.out++;
+  return refill(t, p, name, &before, &l, err);
+}
+
 int lane_widen(txn *t, const policy *p, fp_error *err) {
   char last[LANE_BYTES_MAX + 1];
   span name = {"", 0};

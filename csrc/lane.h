@@ -17,6 +17,9 @@ int lane_leave(txn *t, const policy *p, span name, fp_error *err);
 /* The same, where the head died or is unknown and the queue says halt: nobody steps in until
 ** lane_release. */
 int lane_park(txn *t, const policy *p, span name, int64_t id, fp_error *err);
+/* One that is unknown is tried again: if its lane halted for it, it has its slot back, before those
+** who wait, and the lane goes on with it; else it enters as any. */
+int lane_resume(txn *t, const policy *p, span name, int64_t id, int64_t *turn, fp_error *err);
 /* Lets a halted lane go on; `by` not 0: only if it was that message that halted it. */
 int lane_release(txn *t, const policy *p, span name, int64_t by, bool *released, fp_error *err);
 /* The queue's lane_width grew. */

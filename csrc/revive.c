@@ -71,7 +71,10 @@ static int bring_back(txn *t, int64_t id, const ended *e, const facts *f, int64_
   put_i64(&s, "id", id);
   code = stmt_end(&s, err);
   if (code == FP_OK) code = take_key(t, f, id, err);
-  if (code == FP_OK && f->lane.at != NULL) code = lane_enter(t, p, f->lane, &room, err);
+  if (code == FP_OK && f->lane.at != NULL) {
+    code = e->state == FP_STATE_UNKNOWN ? lane_resume(t, p, f->lane, id, &room, err)
+                                        : lane_enter(t, p, f->lane, &room, err);
+  }
   if (code != FP_OK) return code;
 
   place at = {.id = id, .turn = line_turn(f->queue, f->priority), .due_at = due, .placed_at = due,

@@ -136,6 +136,18 @@ class Model:
         else:
             lane.out += 1
 
+    def resume(self, message: Message) -> None:
+        """What is unknown has the slot back that its lane halted for."""
+        lane, name = self.lane_of(message), message.said.lane
+        width = message.queue.lane_width
+        halted = lane is not None and lane.held and lane.parked_by == message.id
+        if lane is None or name is None or not halted or lane.out >= width:
+            self.enter(message)
+        else:
+            lane.held, lane.parked_by = False, 0
+            lane.out += 1
+            self.refill(message.queue, name)
+
     def refill(self, queue: Queue, name: bytes) -> None:
         lane = self.lanes[queue.number, name]
         waiting = [

@@ -315,15 +315,16 @@ def lapse(core: Core, held: Held) -> None:
 def test_a_lane_that_halts_halts_for_what_is_unknown(
     core: Core, end: Callable[[Core, Held], object]
 ) -> None:
-    """The retry of the first may not come after the second."""
+    """The retry of the first may not come after the second; with it the lane goes on."""
     queue = outbox(core, on_dead=1)
     held = lane_of_two(core, queue)
     end(core, held)
     assert take(core, queue, 5) == []
     assert replay(core, held.id) == DONE
-    assert core.release_lane(queue, b"x")
     (again,) = take(core, queue, 5)
     assert again.body == b"1"
+    assert ack(core, again) == DONE
+    assert [one.body for one in take(core, queue, 5)] == [b"2"]
 
 
 def test_a_lane_goes_on_when_the_one_that_halted_it_is_confirmed(core: Core) -> None:
@@ -344,6 +345,26 @@ def test_a_confirmation_releases_no_lane_that_another_one_halted(core: Core) -> 
     put(core, queue, b"3", lanes=[b"x"])
     assert confirm(core, held.id) == DONE
     assert take(core, queue, 5) == []
+
+
+def test_a_retry_waits_its_turn_in_a_lane_that_another_one_halted(core: Core) -> None:
+    """And its delay is its own: the lane stands still meanwhile, with it at the head."""
+    queue = outbox(core, on_dead=1)
+    held = lane_of_two(core, queue)
+    doubt(core, held)
+    assert core.replay(pairs(held.id), 50, 0, apply=True) == DONE
+    assert take(core, queue, 5) == []
+    core.hand(START + 50)
+    (again,) = take(core, queue, 5)
+    assert again.id == held.id
+    doubt(core, again)
+    assert core.release_lane(queue, b"x")
+    (second,) = take(core, queue, 5)
+    settle(core, Verdict(second.id, second.token, lib.FP_FAIL))
+    assert replay(core, held.id) == DONE
+    assert take(core, queue, 5) == []
+    assert core.release_lane(queue, b"x")
+    assert [one.id for one in take(core, queue, 5)] == [held.id]
 
 
 def test_a_lane_that_goes_on_goes_on(core: Core, queue: int) -> None:

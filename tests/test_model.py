@@ -255,11 +255,12 @@ class Machine(RuleBasedStateMachine):
         else:
             assert answer == lib.FP_DONE
             again = min(one.attempts, one.queue.max_attempts - 1)
-            one.attempts = again if one.state == UNKNOWN else 0
+            resumes = one.state == UNKNOWN
+            one.attempts = again if resumes else 0
             self.model.back(one, self.model.now)
             if said.key is not None and said.life == LIVE:
                 self.model.keys[one.queue.number, LIVE, said.key] = one.id
-            self.model.enter(one)
+            (self.model.resume if resumes else self.model.enter)(one)
 
     @precondition(lambda self: self.model.messages)
     @rule(handle=handles, pick=which)

@@ -75,8 +75,6 @@ class History:
                 (answer,) = store.replay([message])
                 assert answer.outcome == "replayed"
                 self.retried[self.payloads[message.id]] += 1
-                assert message.lane is not None
-                store.release_lane("events", message.lane)
             return bool(unknown) or in_line(store) > 0
 
     def check(self) -> None:
