@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost import App, Context
+from fencepost import App, Context, Delivery
 from harness_worker import AT_ONCE, until
 
 LONG = 120.0
@@ -121,3 +121,31 @@ def test_rows_of_a_beginning_are_there_when_the_handler_has_returned(app: App) -
     inbox.accept("1", 7)
     with app.worker(threads=1, grace=0):
         until(lambda: begun() == [("1",)])
+
+
+def test_many_that_are_held_by_coroutines_keep_nobody_waiting(app: App) -> None:
+    """
+    More than there are threads beside an event loop: each is still seen to end, and what is sent by
+    other coroutines begins meanwhile.
+    """
+    work = Work(app, coroutine=True)
+    outbox = app.outbox("events", int)
+    sent = threading.Event()
+
+    @outbox.handler
+    async def deliver(d: Delivery[int]) -> None:
+        sent.set()
+
+    held = 40
+    with app.worker():
+        for n in range(held):
+            work.inbox.accept(str(n), n)
+        for _ in range(held):
+            work.token()
+        outbox.send("d", 1)
+        assert sent.wait(60)
+        until(lambda: totals(app) == {"leased": held, "done": 1})
+        for message in app.store.messages("leased", limit=held):
+            assert message.key is not None
+            assert any(work.inbox.complete(message.key, token) for token in work.tokens)
+        until(lambda: totals(app) == {"done": held + 1})

@@ -11,6 +11,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from fencepost import _pack, _points
@@ -40,6 +42,7 @@ class ReceiptRun(ContextRun):
         super().__init__(host, inbox.address, claim, inbox.address, handler, coroutine=coroutine)
         self._inbox = inbox
         self._held = False  # its work has begun elsewhere
+        self._until_us = 0  # and is to be completed by then
 
     def call(self) -> None:
         super().call()
@@ -49,7 +52,9 @@ class ReceiptRun(ContextRun):
     async def await_(self) -> None:
         await super().await_()
         if self._held:
-            await asyncio.to_thread(self._await_completion)
+            # Looks are short: the threads beside the event loop are few, and others need them, too.
+            while not await asyncio.to_thread(self._look):  # noqa: ASYNC110 - it is in a file
+                await asyncio.sleep(LOOK_US / SECOND)
 
     def give_up(self) -> list[Verdict]:
         """What goes on elsewhere may still be completed, as long as its lease lasts."""
@@ -76,17 +81,37 @@ class ReceiptRun(ContextRun):
 
     def _await_completion(self) -> None:
         core = self._file.core
-        until_us = core.now() + self._inbox._completion_us
+        with self._left_to_its_lease():
+            while True:
+                version = core.version()  # before the look: nothing is slept through
+                if self._settled():
+                    return
+                core.wait(self._claim._number(QUEUE), version, core.now() + LOOK_US)
+
+    def _look(self) -> bool:
+        with self._left_to_its_lease():
+            return self._settled()
+        return True
+
+    def _settled(self) -> bool:
+        """Whether there is nothing to wait for any more; when the time is up, it says so."""
+        if self._file.by_hand or self.why() is not None:  # by hand, time does not pass by itself
+            return True
+        now_us = self._file.core.now()
+        self._until_us = self._until_us or now_us + self._inbox._completion_us
+        if not self._is_held():
+            return True
+        if now_us < self._until_us:
+            return False
+        text = f"was not completed within {self._inbox._completion_us / SECOND:g} s"
+        self.verdicts = [retry(self._claim._key, QUEUES_OWN, "completion_timeout", None, text)]
+        return True
+
+    @contextmanager
+    def _left_to_its_lease(self) -> Iterator[None]:
+        """A file that cannot be looked at: the message comes again, if nobody completes it."""
         try:
-            while not self._file.by_hand:  # there time does not pass by itself
-                version = core.version()
-                now_us = core.now()
-                if not self._is_held() or self.why() is not None:
-                    return
-                if now_us >= until_us:
-                    self._say_timed_out()
-                    return
-                core.wait(self._claim._number(QUEUE), version, min(until_us, now_us + LOOK_US))
+            yield
         except Error as error:
             log.warning("%s it is held no longer: %s", self._spoken(), error)
 
@@ -97,7 +122,3 @@ class ReceiptRun(ContextRun):
             ours = (self._claim.attempt, self._claim._generation)
             return state == FP.LEASED and (attempt, generation) == ours
         return False
-
-    def _say_timed_out(self) -> None:
-        text = f"was not completed within {self._inbox._completion_us / SECOND:g} s"
-        self.verdicts = [retry(self._claim._key, QUEUES_OWN, "completion_timeout", None, text)]
