@@ -58,8 +58,8 @@ def live(say: Say, path: Path, notes: str, point: str, step: int, on_unknown: st
 
     _points.watch(die)
     with app.worker(threads=1):
-        until(lambda: app.store.stats()["totals"]["pending"] == 0)
-        until(lambda: app.store.stats()["totals"]["leased"] == 0)
+        # Both in one look: between two, a lane may let the next one in.
+        until(lambda: not any(app.store.stats()["totals"][one] for one in ("pending", "leased")))
     say("done")
 
 
