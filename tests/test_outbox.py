@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -285,6 +286,24 @@ def test_rows_written_after_the_answer_are_one_commit_with_the_mark(app: App, ki
     with app.transaction() as tx:
         assert tx.execute("SELECT id FROM answered") == [(sent[0].event_id,)]
     assert only(kit, "done").attempt == 1
+
+
+@pytest.mark.parametrize(("commits", "ends"), [(True, "done"), (False, "unknown")])
+def test_an_ack_in_a_transaction_of_ones_own_is_its_end_if_that_is_there(
+    app: App, kit: Kit, commits: bool, ends: fencepost.State
+) -> None:
+    """If it is not, the message has arrived all the same: it is not sent again by itself."""
+
+    def note(d: Delivery[Receipt]) -> None:
+        with suppress(ZeroDivisionError), app.transaction() as tx:
+            d.ack(tx=tx)
+            if not commits:
+                raise ZeroDivisionError
+
+    outbox, sent = handled(app, note)
+    outbox.send("d", Receipt(1))
+    kit.drain(until_idle=True)
+    assert only(kit, ends).attempt == len(sent) == 1
 
 
 def test_rows_that_cannot_be_committed_make_it_unknown() -> None:
