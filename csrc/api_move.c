@@ -127,6 +127,7 @@ static int check_take(const fp_take *take, fp_error *err) {
   if (code == FP_OK) code = check_between("bytes", take->bytes_max, 0, BATCH_BYTES_MAX, err);
   if (code == FP_OK) code = check_between("alone", take->alone, 0, FP_ALONE_NEVER, err);
   if (code == FP_OK) code = check_between("turn", take->turn, 0, CLAIM_QUEUES_MAX, err);
+  if (code == FP_OK) code = check_between("ahead", take->ahead, 0, CLAIM_MAX, err);
   if (code == FP_OK) code = check_between("the slice", take->slice_us, 0, SPAN_US_MAX, err);
   return code;
 }

@@ -257,8 +257,9 @@ static int take_queue(taking *k, int64_t queue, claim_gap *empty, fp_error *err)
   int32_t before = k->rows->count;
   allowance a = {.room = INT64_MAX};
   if (limit_any(k->p)) code = limit_read(t, k->p, &a, err);
-  if (code != FP_OK || a.room == 0) return code;
-  k->room = a.room;
+  int64_t at_once = claim_for_places(k->take, k->p, before);
+  k->room = a.room < at_once ? a.room : at_once;
+  if (code != FP_OK || k->room <= 0) return code;
   k->occupied = a.occupied;
   code = claim_first_level(t, queue, empty, &turn, &due_at, err);
   while (code == FP_OK && turn != 0) {

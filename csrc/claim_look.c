@@ -103,7 +103,7 @@ int claim_look(txn *t, void *argument, fp_error *err) {
     const policy *p;
     if (claim_in_gap(&empty, g->take->queues[i])) continue;
     int code = db_policy(t->d, g->take->queues[i], &p, err);
-    if (code == FP_OK && p->field[PAUSED] == 0) {
+    if (code == FP_OK && p->field[PAUSED] == 0 && claim_for_places(g->take, p, 0) > 0) {
       code = (limit_any(p) ? look_at_limited : look_at)(t, p, &empty, &g->next_us, err);
     }
     if (code != FP_OK || g->next_us <= t->now_us) return code;

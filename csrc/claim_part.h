@@ -16,6 +16,12 @@ static inline bool claim_in_gap(const claim_gap *g, int64_t queue) {
 
 /* What has run out is taken over if its `worker` is below that: in a grace, only from the dead. */
 int64_t claim_holders(const txn *t);
+
+/* So many can start at once, of a queue whose places are limited. */
+static inline int64_t claim_for_places(const fp_take *take, const policy *p, int64_t taken) {
+  return p->field[CONCURRENCY] != 0 ? take->limit - take->ahead - taken : INT64_MAX;
+}
+
 /* The level behind *turn, of queues below `end`; 0: none. */
 int claim_next_level(txn *t, int64_t end, int64_t *turn, int64_t *due_at, fp_error *err);
 /* The first level of a queue; 0: it is empty, and the gap tells up to where all are. */

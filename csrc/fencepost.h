@@ -214,6 +214,8 @@ typedef struct fp_take {
   int32_t turn;                   /* index of the queue to begin with */
   int64_t slice_us;               /* waits no longer than this in one call; 0: half a second */
   int64_t nudges;                 /* comes back as soon as there were more (fp_nudges); 0: never */
+  int32_t ahead;                  /* of `limit`, those that cannot start at once: they are of no
+                                  ** queue with `concurrency`, whose places are for who works */
 } fp_take;
 
 /* answers[i]: FP_DONE, FP_ALREADY, FP_LOST, FP_DEAD. */

@@ -101,6 +101,21 @@ def test_a_limited_queue_keeps_nobody_from_the_others(store: Store) -> None:
     assert store._file.core.step(None, Take(numbers, 10))[1].rows == 6
 
 
+@pytest.mark.hostile
+def test_places_are_not_for_what_is_read_ahead(path: Path) -> None:
+    """What a worker cannot start at once is left to those who can; of other queues it may be."""
+    from harness_core import START, core, define, put, take
+
+    with core(path) as one:
+        limited, free = define(one, "limited", concurrency=4), define(one, "free")
+        for queue in (limited, free):
+            put(one, queue, *[b"x"] * 10)
+        until = {"until_us": START + 1, "slice_us": 1}
+        assert take(one, limited, 5, ahead=5, **until) == []
+        found = take(one, [limited, free], 5, ahead=3, **until)
+        assert [claim.queue for claim in found] == [limited] * 2 + [free] * 3
+
+
 # ---- rates ---------------------------------------------------------------------------------------
 
 

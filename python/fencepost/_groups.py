@@ -98,7 +98,8 @@ class Singles:
             return None
         self._turn = (self._turn + 1) % len(self.queues)
         alone = FP.ALONE_LAPSED if self._slots else FP.ALONE_NEVER  # what may be deadly never waits
-        return Take(self.queues, room, alone=alone, turn=self._turn)
+        ahead = max(0, room - self._slots)
+        return Take(self.queues, room, alone=alone, turn=self._turn, ahead=ahead)
 
     def accept(self, claims: Claims) -> Claims:
         """Start them, or put them into the stock; those for which there is no room are returned."""

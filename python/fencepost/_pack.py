@@ -274,6 +274,7 @@ class Take:
     turn: int = 0
     slice_us: int = 0
     nudges: int = 0
+    ahead: int = 0  # of `limit`, those that will not start at once
 
 
 @dataclass(slots=True)
@@ -372,7 +373,7 @@ def fp_take(take: Take) -> Borrowed:
     into.queues = laid.view(array("q", take.queues), "int64_t[]")
     into.lease_us, into.bytes_max, into.until_us = take.lease_us, take.bytes_max, take.until_us
     into.alone, into.turn = take.alone, take.turn
-    into.slice_us, into.nudges = take.slice_us, take.nudges
+    into.slice_us, into.nudges, into.ahead = take.slice_us, take.nudges, take.ahead
     return laid
 
 
