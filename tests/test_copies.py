@@ -340,6 +340,10 @@ import fencepost
 from fencepost._lib import lib
 
 def live(at):
+    if what == "status":
+        lib.fp_fault_kill(at)
+        fencepost.status(folder / "app.db")
+        os._exit(0)
     store = fencepost.open(folder / "app.db") if what == "backup" else None
     lib.fp_fault_kill(at)
     if store:
@@ -354,7 +358,8 @@ while True:
     if pid == 0:
         live(at)
     _, status = os.waitpid(pid, 0)
-    print(at, os.WTERMSIG(status), (folder / "back.db").exists(), flush=True)
+    names = os.listdir(folder)
+    print(at, os.WTERMSIG(status), "back.db" in names, len(names), flush=True)
     if not os.WIFSIGNALED(status):
         break
     at += 1
@@ -373,7 +378,7 @@ def test_a_copy_whose_maker_is_killed_has_no_name(
         store.backup(copy)
     command = [sys.executable, "-c", KILLED, str(tmp_path), what]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    *killed, last = [line.split()[1:] for line in done.stdout.splitlines()]
+    *killed, last = [line.split()[1:3] for line in done.stdout.splitlines()]
     assert len(killed) > 5
     assert all(line == ["9", "False"] for line in killed)
     assert last == ["0", "True"]
@@ -382,3 +387,15 @@ def test_a_copy_whose_maker_is_killed_has_no_name(
         assert back.queue("q").size() == 2
     parts = [name for name in listed(tmp_path) if ".part" in name]
     assert all(name.startswith("back.db.") for name in parts)
+
+
+@pytest.mark.hostile
+def test_status_leaves_nothing_when_it_is_killed(path: Path, tmp_path: Path) -> None:
+    """There is nothing that it would have to take away again."""
+    fencepost.open(path).close()
+    command = [sys.executable, "-c", KILLED, str(tmp_path), "status"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    *killed, last = [line.split()[1:] for line in done.stdout.splitlines()]
+    assert len(killed) > 2
+    assert all(line == ["9", "False", "1"] for line in killed)
+    assert last == ["0", "False", "1"]
