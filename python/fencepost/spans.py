@@ -11,6 +11,7 @@ import math
 from datetime import datetime, timedelta, timezone
 from typing import Final
 
+from fencepost._checks import shown
 from fencepost.errors import InvalidArgument
 from fencepost.values import Span
 
@@ -59,7 +60,7 @@ def lease_us(value: Span) -> int:
 def gap_us(rate: object) -> int:
     """Between two of so many a second. `InvalidArgument` if that is no number above 0."""
     if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not rate > 0:
-        raise InvalidArgument(f"rate is so many a second, not {rate!r}")
+        raise InvalidArgument(f"rate is so many a second, not {shown(rate)}")
     return round(SECOND / rate)
 
 
