@@ -1,4 +1,4 @@
-#define _GNU_SOURCE /* stat under -std=c11 */
+#define _GNU_SOURCE /* lstat under -std=c11 */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -23,10 +23,13 @@ static db_mark mark_of(const char *path) {
   return m;
 }
 
-/* SQLite compares inodes, but takes a look that is refused for a file that is gone. */
+/* SQLite compares inodes, but takes a look that is refused for a file that is gone, and looks
+** through a link that was left in its place: whoever opens that has another log. There was none
+** when it was opened, as SQLite's path is a resolved one. */
 static bool has_moved(const db *d, const char *path) {
   struct stat at;
   int moved = 0;
+  if (lstat(path, &at) == 0 && S_ISLNK(at.st_mode)) return true;
   (void)sqlite3_file_control(d->handle, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
   return moved && (stat(path, &at) == 0 || errno == ENOENT || errno == ENOTDIR);
 }

@@ -24,9 +24,15 @@ def replace(path: Path) -> None:
     copy.replace(path)
 
 
+def leave_a_link(path: Path) -> None:
+    moved = path.rename(path.with_name("renamed.db"))
+    path.symlink_to(moved)
+
+
 MOVES: dict[str, Callable[[Path], Any]] = {
     "replaced by a copy": replace,
     "renamed": lambda path: path.rename(path.with_name("renamed.db")),
+    "renamed, and a link left": leave_a_link,
     "deleted": lambda path: path.unlink(),
     "its folder renamed": lambda path: path.parent.rename(path.parent.with_name("elsewhere")),
 }
