@@ -68,6 +68,26 @@ def test_an_app_opens_its_file_anew_in_a_child(app: App) -> None:
     assert sorted(claim.payload for claim in queue.claim(5)) == [1, 2]
 
 
+def test_a_child_that_is_forked_inside_a_transaction_is_told_so(path: Path) -> None:
+    """The transaction is the parent's: in the child nobody has one open, nor waits for it."""
+    store = fencepost.open(path)
+    queue = store.queue("q")
+    queue.enqueue("before")
+
+    def body() -> None:
+        for use in (lambda: queue.enqueue("in the child"), queue.size, queue.claim, store.close):
+            with pytest.raises(ForkedHandle, match="fork"):
+                use()
+        with fencepost.open(path) as own:
+            assert own.queue("q").size() == 1
+
+    with store.transaction() as tx:
+        queue.enqueue("in it", tx=tx)
+        assert ended_well(in_child(body))
+    assert queue.size() == 2
+    store.close()
+
+
 def test_what_was_inherited_can_be_dropped(path: Path, outside: Outside) -> None:
     """By the child's garbage collector, too: the parent keeps its locks and its log."""
     store = fencepost.open(path)

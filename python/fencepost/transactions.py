@@ -9,6 +9,7 @@ than it would have been waited for is logged with its holder.
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
 import weakref
@@ -57,6 +58,7 @@ class Transaction:
     def __init__(self, file: File, timeout_us: int) -> None:
         self._file = file
         self._owner = _owner()
+        self._process = os.getpid()
         self._timeout = timeout_us / SECOND
         self._open: OpenTx | None = file.core.begin(self._timeout)
         self._began = monotonic()
@@ -148,7 +150,11 @@ def unwrap(file: File, tx: Transaction | None) -> OpenTx | None:
     """
     if tx is None:
         held = None if file.held is None else file.held()
-        if held is not None and held._owner == _owner():
+        if (
+            held is not None
+            and held._owner == _owner()
+            and held._process == os.getpid()  # in a child of a fork, the core says what it is
+        ):
             raise InvalidArgument(
                 f"{_spoken(held._owner)} has a transaction of this store open: pass it as tx=, or"
                 " end it first"
