@@ -1,8 +1,8 @@
 """
 How the call of a function becomes a payload, and a payload the call again.
 
-The payload is one object, an entry for each argument given, by the name of its parameter, in the
-order of the signature: `send_mail.enqueue("ann@…", text="hi")` is `{"to": "ann@…", "text": "hi"}`.
+The payload is one object, an entry for each argument given, by the name of its parameter, and the
+codec sorts them by name: `send_mail.enqueue("ann@…", text="hi")` is `{"text":"hi","to":"ann@…"}`.
 So equal calls are equal bytes, however they were spelled, and other languages can write it by hand.
 What was not given is not written: the default is the one of the code that runs it. An argument that
 this code does not know is refused, because leaving it out would be another call.
