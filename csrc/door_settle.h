@@ -12,13 +12,14 @@
 #define DOOR_ADDRESSED "(SELECT addressed FROM fencepost_queue WHERE id = NEW.queue)"
 
 /* Where the claim stands. A bulk queue has no index on id: there the caller says where the lease
-** ends, or all that is out on that level is gone through. */
+** ends, or all that is out on that level is gone through. The time in the file is up to a second
+** behind that of the last write (TIME_KEEP_US of txn.c), and the wall clock may be, too. */
 #define DOOR_CLAIMED_AT                                                                         \
   "CASE WHEN " DOOR_ADDRESSED " THEN (SELECT due_at FROM fencepost_due WHERE id = NEW.id"       \
   " AND addressed = 1) ELSE coalesce((SELECT due_at FROM fencepost_due WHERE turn = NEW.turn"   \
   " AND due_at = NEW.lease_end AND id = NEW.id AND token = NEW.token),"                         \
   " (SELECT due_at FROM fencepost_due WHERE turn = NEW.turn AND due_at > NEW.now"               \
-  " AND due_at <= NEW.now + (SELECT longest_lease FROM fencepost_meta WHERE one = 1)"           \
+  " AND due_at <= NEW.now + 1000000 + (SELECT longest_lease FROM fencepost_meta WHERE one = 1)" \
   " AND id = NEW.id AND token = NEW.token)) END"
 
 /* Where a message stands of which no claim is known. */

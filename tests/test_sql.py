@@ -186,6 +186,18 @@ def test_a_queue_that_is_not_there_is_made_as_it_was_declared(
 # ---- settling ------------------------------------------------------------------------------------
 
 
+def test_a_claim_is_found_at_the_moment_of_its_renewal(
+    queue: Queue[Any], foreign: sqlite3.Connection
+) -> None:
+    """The door's clock counts milliseconds: it may be behind the one that the lease was made by."""
+    queue.enqueue_many(range(50))
+    for claim in queue.claim(50):
+        claim.renew(7200)
+        claim.ack(tx=foreign)
+        foreign.commit()
+    assert queue.size() == 0
+
+
 def test_an_ack_lands_with_the_commit(
     path: Path, queue: Queue[Any], foreign: sqlite3.Connection
 ) -> None:
