@@ -7,14 +7,10 @@ what the door takes for now is the last moment that the file was given, and both
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
-from typing_extensions import Self
+from harness_asked import Asked
 
 FAR = 4_000_000_000_000_000  # in the year 2096
 
@@ -45,26 +41,16 @@ class Refused(Exception):
     """What the door said, without its name."""
 
 
-class Door:
+class Door(Asked):
     """The other program. It holds the file open, and no transaction."""
 
     def __init__(self, path: Path) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, str(path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            encoding="utf-8",
-        )
+        super().__init__("-c", PROGRAM, str(path))
 
     def run(self, sql: str, *sets: Any) -> None:
         """One statement, once for each set of parameters, each a commit of its own."""
-        process = self._process
-        assert process.stdin is not None
-        assert process.stdout is not None
         rows = [[{"hex": v.hex()} if isinstance(v, bytes) else v for v in row] for row in sets]
-        process.stdin.write(json.dumps([sql, rows or [[]]]) + "\n")
-        process.stdin.flush()
-        said = json.loads(process.stdout.readline())
+        said = self.ask(sql, rows or [[]])
         if said is not None:
             raise Refused(said.removeprefix("fencepost: "))
 
@@ -78,17 +64,3 @@ class Door:
 
     def settle(self, id: int, token: int | None, verb: str, **columns: Any) -> None:
         self.insert("fencepost_settle", id=id, token=token, verb=verb, **columns)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-        /,
-    ) -> None:
-        with self._process as process:
-            assert process.stdin is not None
-            process.stdin.close()

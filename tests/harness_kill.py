@@ -10,14 +10,12 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple
 
-from typing_extensions import Self
+from harness_asked import Asked
 
 PREPARED, DONE = "prepared", "done"
 
@@ -69,40 +67,15 @@ def child(life: Callable[..., None], path: Path, *asked: Any) -> Fate:
     return Fate(said, os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL)
 
 
-class Killer:
+class Killer(Asked):
     """The server, started once and asked often; `program` ends in `serve`."""
 
     def __init__(self, program: str = __file__) -> None:
         folders = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
-        self._process = subprocess.Popen(
-            [sys.executable, program],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": folders},
-        )
+        super().__init__(program, env={**os.environ, "PYTHONPATH": folders})
 
     def run(self, path: Path, *asked: Any) -> Fate:
-        process = self._process
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(json.dumps([str(path), *asked]) + "\n")
-        process.stdin.flush()
-        return Fate(*json.loads(process.stdout.readline()))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-        /,
-    ) -> None:
-        with self._process as process:
-            assert process.stdin is not None
-            process.stdin.close()
+        return Fate(*self.ask(str(path), *asked))
 
 
 def serve(life: Callable[..., None]) -> None:

@@ -1,20 +1,16 @@
 """
 Another process, which looks at a store's file and changes it with another SQLite.
 
-A test process that has the file open must never open it with a second SQLite of its own; this one
-does it for all of them, one line of JSON a question, so that a ladder can ask after each rung.
+It is started once for all tests, so that a ladder can ask after each rung, and what it says is not
+what this process would like to believe of its own file.
 """
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
-from typing_extensions import Self
+from harness_asked import Asked
 
 PROGRAM = """
 import json, sqlite3, sys
@@ -43,24 +39,14 @@ for line in sys.stdin:
 """
 
 
-class Outside:
+class Outside(Asked):
     """The other process, started once and asked often."""
 
     def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            encoding="utf-8",
-        )
+        super().__init__("-c", PROGRAM)
 
     def _ask(self, verb: str, path: Path, sql: str) -> Any:
-        process = self._process
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(json.dumps([verb, str(path), sql]) + "\n")
-        process.stdin.flush()
-        said = json.loads(process.stdout.readline())
+        said = self.ask(verb, str(path), sql)
         assert "error" not in said, said["error"]
         return said["is"]
 
@@ -77,17 +63,3 @@ class Outside:
     def change(self, path: Path, sql: str) -> None:
         """Statements, each a commit of its own unless they say otherwise."""
         self._ask("script", path, sql)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-        /,
-    ) -> None:
-        with self._process as process:
-            assert process.stdin is not None
-            process.stdin.close()
