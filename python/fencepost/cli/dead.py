@@ -14,7 +14,7 @@ import fencepost
 from fencepost.cli.database import Database
 from fencepost.cli.look import listing, shown
 from fencepost.cli.operate import moment
-from fencepost.cli.output import Column, document, json_option, table
+from fencepost.cli.output import Column, document, json_option, page_options, table
 
 PAGE = 200
 
@@ -46,8 +46,7 @@ def _filters(command: click.decorators.FC) -> click.decorators.FC:
 
 @dead.command("list", short_help="Without their payload, the newest first.")
 @_filters
-@click.option("--after", metavar="CURSOR", help="Go on behind a page: its `next`.")
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True)
+@page_options
 @json_option
 @click.pass_obj
 def list_(

@@ -9,7 +9,7 @@ import click
 import fencepost
 from fencepost.cli.database import Database
 from fencepost.cli.look import STATES, listing, shown
-from fencepost.cli.output import json_option
+from fencepost.cli.output import json_option, page_options
 
 
 @click.group()
@@ -20,8 +20,7 @@ def inbox() -> None:
 @inbox.command("list", short_help="Of one address, without their payload.")
 @click.argument("address")
 @click.argument("state", type=click.Choice(STATES), default="pending")
-@click.option("--after", metavar="CURSOR", help="Go on behind a page: its `next`.")
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True)
+@page_options
 @json_option
 @click.pass_obj
 def list_(

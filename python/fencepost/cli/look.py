@@ -10,7 +10,7 @@ import click
 
 import fencepost
 from fencepost.cli.database import Database
-from fencepost.cli.output import Column, document, json_option, printable, table
+from fencepost.cli.output import Column, document, json_option, page_options, printable, table
 
 STATES = get_args(fencepost.State)
 PAGE = 200  # messages that the store lists at once
@@ -80,8 +80,7 @@ def check(database: Database, full: bool, as_json: bool) -> int:
 @click.command("list", short_help="Messages in a state, without their payload.")
 @click.argument("state", type=click.Choice(STATES), default="pending")
 @click.option("--queue", help="Only of this queue.")
-@click.option("--after", metavar="CURSOR", help="Go on behind a page: its `next`.")
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True)
+@page_options
 @json_option
 @click.pass_obj
 def list_(

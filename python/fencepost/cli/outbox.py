@@ -9,7 +9,7 @@ import click
 import fencepost
 from fencepost.cli.database import Database
 from fencepost.cli.look import listing
-from fencepost.cli.output import Column, document, json_option, table
+from fencepost.cli.output import Column, document, json_option, page_options, table
 
 DELAY_MAX = 86_400  # seconds
 
@@ -21,8 +21,7 @@ def outbox() -> None:
 
 @outbox.command("list-unknown", short_help="Without their payload, the newest first.")
 @click.option("--topic", help="Only of this outbox.")
-@click.option("--after", metavar="CURSOR", help="Go on behind a page: its `next`.")
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True)
+@page_options
 @json_option
 @click.pass_obj
 def list_unknown(

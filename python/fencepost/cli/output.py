@@ -25,6 +25,13 @@ from rich.text import Text
 json_option = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 
 
+def page_options(command: click.decorators.FC) -> click.decorators.FC:
+    """Where a listing goes on, as `after`, and how long it is, as `limit`."""
+    after = click.option("--after", metavar="CURSOR", help="Go on behind a page: its `next`.")
+    limit = click.option("--limit", type=click.IntRange(1), default=50, show_default=True)
+    return after(limit(command))
+
+
 class Column(NamedTuple):
     name: str
     right: bool = False
