@@ -188,9 +188,10 @@ int fp_step(fp_store *store, const fp_settle *settle, int32_t *answers, const fp
   int64_t bytes = 0;
   code = check_take(take, err);
   if (code == FP_OK && settle != NULL) code = check_settle(settle, &bytes, err);
-  if (code == FP_OK && take->limit > 0) orphans_look(store);
   if (code == FP_OK && settle == NULL && take->until_us > 0) {
-    code = wait_for_due(store, take, &go, err);
+    code = wait_for_due(store, take, &go, err); /* which looks after the others itself */
+  } else if (code == FP_OK && take->limit > 0) {
+    orphans_look(store);
   }
   bytes += take->limit * ROW_BYTES;
   if (code == FP_OK && go) code = group_run(store, NULL, "a claim", bytes, claim_step, &c, err);

@@ -107,7 +107,7 @@ int line_drop(txn *t, const place *at, bool *dropped, fp_error *err) {
   return code;
 }
 
-static void read_state(stmt *s, place *at) {
+void line_read(stmt *s, place *at) {
   at->token = get_i64(s, "token");
   at->attempts = get_i64(s, "attempts");
   at->stage = (int32_t)get_i64(s, "stage");
@@ -115,7 +115,6 @@ static void read_state(stmt *s, place *at) {
   at->generation = get_i64(s, "generation");
   at->again = get_i64(s, "again");
   at->placed_at = get_i64(s, "placed_at");
-  at->worker = get_i64(s, "worker");
 }
 
 /* The row at (turn, due_at, id) of *at, if there is one. */
@@ -125,7 +124,10 @@ static int probe(txn *t, bool *found, place *at, fp_error *err) {
   put_i64(&s, "due_at", at->due_at);
   put_i64(&s, "id", at->id);
   *found = stmt_row(&s);
-  if (*found) read_state(&s, at);
+  if (*found) {
+    line_read(&s, at);
+    at->worker = get_i64(&s, "worker");
+  }
   return stmt_end(&s, err);
 }
 
@@ -136,7 +138,8 @@ static int by_index(txn *t, bool *found, place *at, fp_error *err) {
   if (*found) {
     at->turn = get_i64(&s, "turn");
     at->due_at = get_i64(&s, "due_at");
-    read_state(&s, at);
+    line_read(&s, at);
+    at->worker = get_i64(&s, "worker");
   }
   return stmt_end(&s, err);
 }

@@ -27,6 +27,9 @@ typedef struct facts {
 int line_facts(txn *t, int64_t id, facts *f, fp_error *err);
 void facts_free(facts *f);
 
+/* The columns of a row from token to placed_at, in the order of the table, which are the next
+** to be read. */
+void line_read(stmt *s, place *at);
 int line_put(txn *t, const place *at, fp_error *err);
 int line_put_many(txn *t, const place *all, int64_t count, fp_error *err);
 /* By place, token and stage: what another handle has begun is not as remembered. */

@@ -43,13 +43,7 @@ static int next_level(txn *t, slice *s, fp_error *err) {
 
 static place read_row(stmt *q, const reach *stands, int64_t worker) {
   place at = {.turn = stands->turn, .due_at = stands->due_at, .id = stands->id, .worker = worker};
-  at.token = get_i64(q, "token");
-  at.attempts = get_i64(q, "attempts");
-  at.stage = (int32_t)get_i64(q, "stage");
-  at.addressed = (int32_t)get_i64(q, "addressed");
-  at.generation = get_i64(q, "generation");
-  at.again = get_i64(q, "again");
-  at.placed_at = get_i64(q, "placed_at");
+  line_read(q, &at);
   return at;
 }
 
