@@ -40,7 +40,7 @@ if "fencepost" not in sys.modules and hostile_core_is_built():
 if TYPE_CHECKING:
     from fencepost import App, Store
     from fencepost._calls import Core
-    from fencepost.testing import Clock
+    from fencepost.testing import Clock, Kit
 
 START = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
 
@@ -111,14 +111,57 @@ def outside() -> Iterator[Outside]:
 
 
 @pytest.fixture
-def core(path: Path) -> Iterator[Core]:
+def hand_us() -> int:
+    """Where the hand of the core's clock stands. A module may have another one, or REAL_CLOCK."""
+    import harness_core
+
+    return harness_core.START
+
+
+@pytest.fixture
+def core(path: Path, hand_us: int) -> Iterator[Core]:
     """The core as C gives it, by the clock's hand; at the end its check finds nothing."""
     import harness_core
     from harness_ladder import findings
 
-    with harness_core.core(path) as one:
+    with harness_core.core(path, hand_us=hand_us) as one:
         yield one
         assert findings(one) == ""
+
+
+@pytest.fixture
+def queue(core: Core) -> int:
+    """A queue of nothing but defaults."""
+    import harness_core
+
+    return harness_core.define(core, "q")
+
+
+@pytest.fixture
+def kit(app: App) -> Iterator[Kit]:
+    """The testing kit on the App's declarations."""
+    from fencepost.testing import override
+
+    with override(app) as kit:
+        yield kit
+
+
+@pytest.fixture
+def nothing_is_left() -> Iterator[None]:
+    """For tests of the lock shim: no descriptor, no mapping, no lock stays."""
+    from harness_shim import nothing_left
+
+    with nothing_left():
+        yield
+
+
+@pytest.fixture
+def guest(path: Path) -> Iterator[int]:
+    """A descriptor of the file that is not our SQLite's."""
+    from harness_shim import guest_of
+
+    with guest_of(path) as fd:
+        yield fd
 
 
 @pytest.fixture

@@ -12,10 +12,16 @@ from fencepost._calls import Core
 from fencepost.spans import MOMENT_MAX
 from harness_core import ffi, lib, put
 
-__all__ = ["DEAF", "NO_FUTEX", "NO_LISTENER", "Bell", "Waiter", "bell", "door", "until"]
-__all__ += ["volley", "without"]
+__all__ = ["ANY", "DEAF", "FOREVER", "LOCK", "NO_FUTEX", "NO_LISTENER", "Bell", "Waiter", "bell"]
+__all__ += ["bit", "door", "until", "volley", "without"]
 
 NO_FUTEX, NO_LISTENER, DEAF = 1, 2, 4  # as in csrc/fault.h
+ANY, LOCK = 1 << 30, 1 << 31  # as in csrc/bell.h and csrc/wake.h
+FOREVER = MOMENT_MAX
+
+
+def bit(queue: int) -> int:
+    return 1 << queue % 24
 
 
 class Bell(NamedTuple):
@@ -75,7 +81,7 @@ def volley(core: Core, theirs: int, mine: int, rounds: int, *, first: bool) -> N
             version = core.version()
             if core.size(None, mine) > had:
                 break
-            core.wait(mine, version, MOMENT_MAX)
+            core.wait(mine, version, FOREVER)
         if not first:
             put(core, theirs)
 
@@ -93,7 +99,7 @@ class Waiter(threading.Thread):
 
     def run(self) -> None:
         try:
-            while self._core.wait(self._queue, self._version, MOMENT_MAX) == self._version:
+            while self._core.wait(self._queue, self._version, FOREVER) == self._version:
                 pass
         except Exception as error:
             self.error = error

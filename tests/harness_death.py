@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fencepost._calls import Core
-from harness_core import SECOND, Held, look_after, take
+from harness_core import SECOND, Held, look_after, message, take
 from harness_processes import heard, start
 
 HOUR = 3600 * SECOND
@@ -65,3 +65,9 @@ def look_after_all(core: Core) -> None:
     """Until nothing more is to be taken over."""
     while look_after(core):
         pass
+
+
+def due(core: Core, id_: int) -> int:
+    found = message(core, id_)
+    assert found is not None
+    return found.due

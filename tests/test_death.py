@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -31,8 +30,7 @@ from harness_core import (
     take,
 )
 from harness_core import core as opened
-from harness_death import HOUR, Holder, claimed, kill, look_after_all
-from harness_ladder import findings
+from harness_death import HOUR, Holder, claimed, due, kill, look_after_all
 from harness_outside import Outside
 from harness_processes import heard, start
 
@@ -40,21 +38,8 @@ pytestmark = [pytest.mark.hostile, pytest.mark.usefixtures("no_process_left")]
 
 
 @pytest.fixture
-def core(path: Path) -> Iterator[Core]:
-    with opened(path, hand_us=REAL_CLOCK) as core:
-        yield core
-        assert findings(core) == ""
-
-
-@pytest.fixture
-def queue(core: Core) -> int:
-    return define(core, "q")
-
-
-def due(core: Core, id_: int) -> int:
-    found = message(core, id_)
-    assert found is not None
-    return found.due
+def hand_us() -> int:
+    return REAL_CLOCK
 
 
 def is_held(core: Core, id_: int) -> bool:

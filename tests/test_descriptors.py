@@ -27,25 +27,11 @@ from harness_shim import (
     close,
     descriptors,
     elsewhere,
-    guest_of,
     lock,
-    nothing_left,
     opened,
 )
 
-pytestmark = pytest.mark.hostile
-
-
-@pytest.fixture(autouse=True)
-def _nothing_is_left() -> Iterator[None]:
-    with nothing_left():
-        yield
-
-
-@pytest.fixture
-def guest(path: Path) -> Iterator[int]:
-    with guest_of(path) as fd:
-        yield fd
+pytestmark = [pytest.mark.hostile, pytest.mark.usefixtures("nothing_is_left")]
 
 
 def test_what_cannot_be_closed_yet_is_used_again(path: Path, guest: int) -> None:

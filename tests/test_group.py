@@ -27,11 +27,6 @@ SECOND = 1_000_000
 BULK = lib.FP_PROFILE_QUEUE
 
 
-@pytest.fixture
-def queue(core: Core) -> int:
-    return define(core, "q")
-
-
 def putting(core: Core, queue: int, *bodies: bytes, **columns: Any) -> Callable[[], Any]:
     return partial(put, core, queue, *bodies, **columns)
 

@@ -30,11 +30,6 @@ pytestmark = pytest.mark.hostile
 BULK = lib.FP_PROFILE_QUEUE
 
 
-@pytest.fixture
-def queue(core: Core) -> int:
-    return define(core, "q")
-
-
 def putting(core: Core, queue: int, *bodies: bytes) -> Callable[[], Any]:
     return partial(put, core, queue, *bodies)
 

@@ -30,11 +30,10 @@ def app() -> App:
 
 
 @pytest.fixture
-def kit(app: App) -> Iterator[Kit]:
-    with override(app) as kit:
-        with app.transaction() as tx:
-            tx.execute("CREATE TABLE paid (id TEXT, orders INT)")
-        yield kit
+def kit(app: App, kit: Kit) -> Kit:
+    with app.transaction() as tx:
+        tx.execute("CREATE TABLE paid (id TEXT, orders INT)")
+    return kit
 
 
 def handled(app: App, address: str = "payments", **policy: Any) -> Inbox[Paid]:

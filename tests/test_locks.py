@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -25,26 +24,12 @@ from harness_shim import (
     classic,
     close,
     elsewhere,
-    guest_of,
     in_thread,
     lock,
-    nothing_left,
     opened,
 )
 
-pytestmark = pytest.mark.hostile
-
-
-@pytest.fixture(autouse=True)
-def _nothing_is_left() -> Iterator[None]:
-    with nothing_left():
-        yield
-
-
-@pytest.fixture
-def guest(path: Path) -> Iterator[int]:
-    with guest_of(path) as fd:
-        yield fd
+pytestmark = [pytest.mark.hostile, pytest.mark.usefixtures("nothing_is_left")]
 
 
 def test_our_locks_and_a_guests_exclude_each_other(path: Path, guest: int) -> None:

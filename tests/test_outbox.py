@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -27,12 +26,6 @@ from harness_outbox import Receipt, handled, only, orders, raising
 @pytest.fixture
 def app() -> App:
     return App()
-
-
-@pytest.fixture
-def kit(app: App) -> Iterator[Kit]:
-    with override(app) as kit:
-        yield kit
 
 
 # ---- what is handed over -------------------------------------------------------------------------

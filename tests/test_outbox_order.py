@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,19 +15,13 @@ from fencepost import (
     DeliveryUnknown,
     InvalidArgument,
 )
-from fencepost.testing import Kit, Point, override
+from fencepost.testing import Kit, Point
 from harness_outbox import Receipt, Sent, handled, only, orders, raising
 
 
 @pytest.fixture
 def app() -> App:
     return App()
-
-
-@pytest.fixture
-def kit(app: App) -> Iterator[Kit]:
-    with override(app) as kit:
-        yield kit
 
 
 # ---- order, and outages --------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -33,7 +33,7 @@ from harness_core import (
     take,
 )
 from harness_core import core as opened
-from harness_death import HOUR, Holder, claimed, kill, look_after_all
+from harness_death import HOUR, Holder, claimed, due, kill, look_after_all
 from harness_ladder import findings
 from harness_outside import Outside
 from harness_processes import heard, start
@@ -42,21 +42,8 @@ pytestmark = [pytest.mark.hostile, pytest.mark.usefixtures("no_process_left")]
 
 
 @pytest.fixture
-def core(path: Path) -> Iterator[Core]:
-    with opened(path, hand_us=REAL_CLOCK) as core:
-        yield core
-        assert findings(core) == ""
-
-
-@pytest.fixture
-def queue(core: Core) -> int:
-    return define(core, "q")
-
-
-def due(core: Core, id_: int) -> int:
-    found = message(core, id_)
-    assert found is not None
-    return found.due
+def hand_us() -> int:
+    return REAL_CLOCK
 
 
 def test_many_orphans_are_taken_over_in_slices_while_others_claim(

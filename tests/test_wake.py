@@ -14,30 +14,26 @@ import pytest
 from fencepost._calls import FP, Core
 from fencepost.errors import Closed
 from harness_bell import (
+    ANY,
     DEAF,
+    FOREVER,
+    LOCK,
     Bell,
     Waiter,
     bell,
+    bit,
     door,
     until,
     volley,
     without,
 )
-from harness_core import ack, define, lib, one, put, said, settle, take, tx
+from harness_core import REAL_CLOCK, SECOND, ack, define, lib, one, put, said, settle, take, tx
 from harness_core import core as opening
 from harness_processes import finish, heard, start
 
 pytestmark = pytest.mark.hostile
 
-SECOND = 1_000_000
 HOUR = 3600 * SECOND
-REAL = -1
-FOREVER = 2**53 - 1
-ANY, LOCK = 1 << 30, 1 << 31
-
-
-def bit(queue: int) -> int:
-    return 1 << queue % 24
 
 
 # ---- no wake-up is lost --------------------------------------------------------------------------
@@ -61,7 +57,7 @@ def test_ten_thousand_wake_ups_of_two_processes_and_none_is_lost(
     nobody listens, and a sleep that the time had to end is counted as late.
     """
     rounds = 5_000
-    with without(DEAF), opening(path, hand_us=REAL, normal=True) as core:
+    with without(DEAF), opening(path, hand_us=REAL_CLOCK, normal=True) as core:
         there, back = define(core, "there"), define(core, "back")
         partner = start(PARTNER, path, there, back, rounds)
         assert heard(partner) == "ready"
@@ -76,7 +72,11 @@ def test_what_comes_between_the_last_look_and_the_sleep_is_not_slept_through(
     path: Path, event: str
 ) -> None:
     """The waiter has looked, and is held before it sleeps; meanwhile it happens."""
-    with without(DEAF), opening(path, hand_us=REAL) as core, opening(path, hand_us=REAL) as other:
+    with (
+        without(DEAF),
+        opening(path, hand_us=REAL_CLOCK) as core,
+        opening(path, hand_us=REAL_CLOCK) as other,
+    ):
         queue = define(core, "q")
         got: list[object] = []
 
@@ -192,7 +192,11 @@ def test_a_transaction_rings_once_for_all_it_did_and_only_when_it_is_committed(
 
 def test_only_those_wake_whose_queue_it_is(path: Path) -> None:
     """Four wait, on four queues; the ring for one of them wakes this one."""
-    with without(DEAF), opening(path, hand_us=REAL) as core, opening(path, hand_us=REAL) as other:
+    with (
+        without(DEAF),
+        opening(path, hand_us=REAL_CLOCK) as core,
+        opening(path, hand_us=REAL_CLOCK) as other,
+    ):
         queues = [define(core, f"q{n}") for n in range(4)]
         waiters = [Waiter(core, queue) for queue in queues]
         put(other, queues[2])
@@ -209,7 +213,7 @@ def test_only_those_wake_whose_queue_it_is(path: Path) -> None:
 
 def test_a_sleeper_wakes_at_the_moment_it_sleeps_for(path: Path) -> None:
     """One call, one sleep, ended by its time: the moment is the alarm, and no slice is needed."""
-    with without(DEAF), opening(path, hand_us=REAL) as core:
+    with without(DEAF), opening(path, hand_us=REAL_CLOCK) as core:
         queue = define(core, "q")
         put(core, queue, delay_us=300_000)
         (claim,) = take(core, queue, until_us=FOREVER)
@@ -219,7 +223,11 @@ def test_a_sleeper_wakes_at_the_moment_it_sleeps_for(path: Path) -> None:
 
 def test_an_earlier_one_moves_the_alarm(path: Path) -> None:
     """What was to be slept for an hour is slept until the newer one is due."""
-    with without(DEAF), opening(path, hand_us=REAL) as core, opening(path, hand_us=REAL) as other:
+    with (
+        without(DEAF),
+        opening(path, hand_us=REAL_CLOCK) as core,
+        opening(path, hand_us=REAL_CLOCK) as other,
+    ):
         queue = define(core, "q")
         put(core, queue, b"late", delay_us=HOUR)
         waiter = Waiter(core, queue)
@@ -231,7 +239,11 @@ def test_an_earlier_one_moves_the_alarm(path: Path) -> None:
 
 def test_a_short_lease_is_taken_over_at_its_end(path: Path) -> None:
     """Who sleeps while it is given out learns of its end, though a claim rings for nobody."""
-    with without(DEAF), opening(path, hand_us=REAL) as core, opening(path, hand_us=REAL) as other:
+    with (
+        without(DEAF),
+        opening(path, hand_us=REAL_CLOCK) as core,
+        opening(path, hand_us=REAL_CLOCK) as other,
+    ):
         queue = define(core, "q")
         put(other, queue)
         begun = core.version()
@@ -245,7 +257,7 @@ def test_a_short_lease_is_taken_over_at_its_end(path: Path) -> None:
 @pytest.mark.parametrize("shut", ["paused", "held"])
 def test_who_waits_for_what_it_cannot_have_does_not_turn_in_circles(path: Path, shut: str) -> None:
     """The queue is full of what is due, and shut: a whole slice is one look and one sleep."""
-    with without(DEAF), opening(path, hand_us=REAL) as core:
+    with without(DEAF), opening(path, hand_us=REAL_CLOCK) as core:
         queue = define(core, "q")
         put(core, queue, *[b"due"] * 50)
         if shut == "paused":
@@ -260,7 +272,7 @@ def test_who_waits_for_what_it_cannot_have_does_not_turn_in_circles(path: Path, 
 
 def test_thousands_of_empty_queues_cost_one_look(path: Path) -> None:
     """What a waiter pays for is the queues that have something in line."""
-    with opening(path, hand_us=REAL) as core:
+    with opening(path, hand_us=REAL_CLOCK) as core:
         with tx(core) as begun:
             queues = [
                 core.queue_define(begun, f"q{n}".encode(), lib.FP_PROFILE_QUEUE, {})

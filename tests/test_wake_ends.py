@@ -13,6 +13,7 @@ import pytest
 from fencepost.errors import Closed
 from harness_bell import (
     DEAF,
+    FOREVER,
     NO_FUTEX,
     NO_LISTENER,
     Waiter,
@@ -20,23 +21,12 @@ from harness_bell import (
     until,
     without,
 )
+from harness_core import REAL_CLOCK, define, lib, opened, put, take
 from harness_core import core as opening
-from harness_core import define, lib, opened, put, take
 from harness_outside import Outside
 from harness_processes import finish, heard, start
 
 pytestmark = pytest.mark.hostile
-
-SECOND = 1_000_000
-HOUR = 3600 * SECOND
-REAL = -1
-FOREVER = 2**53 - 1
-ANY, LOCK = 1 << 30, 1 << 31
-
-
-def bit(queue: int) -> int:
-    return 1 << queue % 24
-
 
 # ---- commits of other programs -------------------------------------------------------------------
 
@@ -47,7 +37,7 @@ ANYTHING = "UPDATE fencepost_queue SET rate_at = rate_at + 1"  # each time anoth
 
 def test_a_commit_of_another_program_wakes(path: Path, outside: Outside) -> None:
     """Plain SQL rings for nobody; the listener hears it, again and again."""
-    with opening(path, hand_us=REAL) as core:
+    with opening(path, hand_us=REAL_CLOCK) as core:
         queue = define(core, "q")
         for _ in range(20):
             waiter = Waiter(core, queue)
@@ -63,7 +53,7 @@ def test_what_another_program_makes_claimable_is_claimed(
     path: Path, outside: Outside, how: str
 ) -> None:
     """A message that it puts through the door, and one that was there behind a pause."""
-    with opening(path, hand_us=REAL) as core:
+    with opening(path, hand_us=REAL_CLOCK) as core:
         queue = define(core, "q", lib.FP_PROFILE_QUEUE)
         if how == "resume":
             put(core, queue)
@@ -88,7 +78,7 @@ def test_where_the_system_has_no_bell_the_sleepers_look_by_themselves(
 ) -> None:
     """Own commits, those of other handles, those of other programs; and a close ends the wait."""
     with without(missing):
-        core, other = opened(path, hand_us=REAL), opened(path, hand_us=REAL)
+        core, other = opened(path, hand_us=REAL_CLOCK), opened(path, hand_us=REAL_CLOCK)
         queue = define(core, "q")
         for commit in (
             lambda: put(core, queue),
@@ -127,7 +117,7 @@ def test_a_busy_neighbour_wakes_nobody_more_often_than_now_and_then(
     Each of its commits is a sign to the listener, which cannot tell whose it was: the looks that
     lead to nothing stand further and further apart.
     """
-    with opening(path, hand_us=REAL) as core:
+    with opening(path, hand_us=REAL_CLOCK) as core:
         queue = define(core, "idle")
         neighbour = start(NEIGHBOUR, path)
         assert heard(neighbour) == "ready"
@@ -166,7 +156,7 @@ def watched() -> set[int]:
 def test_the_listener_follows_the_name_of_the_wal(path: Path) -> None:
     """Another file in its place, none at all, one again: it listens to the one that is there."""
     wal, other = Path(f"{path}-wal"), path.with_name("other")
-    with opening(path, hand_us=REAL) as core:
+    with opening(path, hand_us=REAL_CLOCK) as core:
         queue = define(core, "q")
         waiter = Waiter(core, queue)
         assert wal.stat().st_ino in watched()
@@ -188,7 +178,7 @@ def test_the_listener_follows_the_name_of_the_wal(path: Path) -> None:
 def test_close_lets_every_sleeper_go(path: Path) -> None:
     """And waits for them: the header they look at goes with the connection."""
     with without(DEAF):
-        core = opened(path, hand_us=REAL)
+        core = opened(path, hand_us=REAL_CLOCK)
         queue = define(core, "q")
         waiters = [Waiter(core, queue) for _ in range(8)]
         core.close()
@@ -201,7 +191,7 @@ def test_close_lets_every_sleeper_go(path: Path) -> None:
 
 def test_a_nudge_lets_go_who_has_not_heard_of_it(path: Path) -> None:
     """One that was there before the wait began counts, too; who named none sleeps on."""
-    with without(DEAF), opening(path, hand_us=REAL) as core:
+    with without(DEAF), opening(path, hand_us=REAL_CLOCK) as core:
         queue = define(core, "q")
         nudges = core.nudges()
         core.nudge()
@@ -275,7 +265,7 @@ def test_the_listener_is_there_when_somebody_sleeps_and_gone_with_the_store(path
     """A store that nobody waits on starts no thread."""
     tasks = Path("/proc/self/task")
     before = len(list(tasks.iterdir()))
-    core = opened(path, hand_us=REAL)
+    core = opened(path, hand_us=REAL_CLOCK)
     queue = define(core, "q")
     assert len(list(tasks.iterdir())) == before
     take(core, queue, until_us=core.now() + 1000)
