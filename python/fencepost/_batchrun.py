@@ -106,6 +106,7 @@ class BatchRun(Run):
         _points.at("committed", self.name)
 
     def _raised(self, batch: Batch[Any], error: BaseException) -> None:
+        self._note_interruption(error)
         # What was settled inside our transaction was rolled back with it.
         outside = self._settled() if self._outside is None else self._outside
         unsettled = [claim for claim in batch if claim.id not in outside]

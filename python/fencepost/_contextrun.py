@@ -148,6 +148,7 @@ class ContextRun(Run):
         self.verdicts = [failed(self._claim._key, "undecodable", None, str(error))]
 
     def _raised(self, error: BaseException) -> None:
+        self._note_interruption(error)
         what = self._spoken()
         if self._told(error):
             log.info("%s stopped: %s", what, self._why)

@@ -84,6 +84,9 @@ class Loop:
 
     # ---- from outside ----------------------------------------------------------------------------
 
+    def clock(self) -> float:
+        return monotonic()
+
     @property
     def alive(self) -> bool:
         return self._thread.is_alive()
@@ -297,9 +300,7 @@ class Loop:
         claims: list[Claim[Any]] = []
         holding: list[Run] = []
         for run in runs:
-            verdicts = run.verdicts if run.entered else run.give_back()
-            if run.abandoned:
-                verdicts = run.give_up()
+            verdicts = run.said()
             self._running.discard(run)
             run.cancel = None
             self._desk.add(run.name, verdicts)

@@ -14,7 +14,6 @@ import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import inf
-from time import monotonic
 from typing import Any, Final, Protocol
 
 from fencepost._calls import FP
@@ -44,6 +43,9 @@ class Host(Protocol):
     leases: Leases
     registry: Registry
 
+    def clock(self) -> float:
+        """Seconds, by which time-outs are counted."""
+
 
 class Run:
     """The claims that one call is for, why it should stop, and what it ended with."""
@@ -52,9 +54,10 @@ class Run:
     hold_us: int | None = None  # how long nobody is to be handed anything from this queue
     entered = False  # it may never be: cancelled before its first step, or stopped too early
     abandoned = False  # the loop has settled it: what the handler says comes too late
-    cancel: Callable[[], None] | None = None  # of a coroutine
+    cancel: Callable[[], object] | None = None  # of a coroutine
     task: asyncio.Task[None] | None = None
     unwanted = False
+    interruption: BaseException | None = None  # what it raised, if that is no Exception
     begin_by = inf  # later than that its lease is not safe enough to begin
     ended_at = 0.0
     _why: str | None = None
@@ -74,6 +77,7 @@ class Run:
         self.timeout_us = timeout_us
         self.store = host.store
         self.verdicts: list[Verdict] = []
+        self._clock = host.clock
         self._leases = host.leases
         self._registry = host.registry
         self._file = host.store._file
@@ -99,6 +103,12 @@ class Run:
             self.cancel()
             self.cancel = None
 
+    def said(self) -> list[Verdict]:
+        """What is to be said about its claims, now that it has ended or is given up."""
+        if self.abandoned:
+            return self.give_up()
+        return self.verdicts if self.entered else self.give_back()
+
     def give_back(self) -> list[Verdict]:
         """What is to be said about claims whose handler was not called."""
         return [released(claim._key) for claim in self.claims]
@@ -113,7 +123,7 @@ class Run:
 
     def enter(self) -> bool:
         """The handler is about to be called; False: it must not be, too much time has passed."""
-        now = monotonic()
+        now = self._clock()
         self.entered = now < self.begin_by
         if self.timeout_us is not None:
             self.deadline = now + self.timeout_us / SECOND
@@ -124,7 +134,7 @@ class Run:
     def why(self) -> str | None:
         """Why the handler should stop, if it should."""
         if self._why is None:
-            if self.deadline is not None and monotonic() >= self.deadline:
+            if self.deadline is not None and self._clock() >= self.deadline:
                 self._why = TIMED_OUT
             elif any(self._leases.lost(claim) for claim in self._unsettled()):
                 self._why = LOST
@@ -173,6 +183,10 @@ class Run:
             text = f"ran for longer than {span:g} s"
             return [retry(claim._key, self._backoff_us(claim), "timeout", None, text)]
         return []
+
+    def _note_interruption(self, error: BaseException) -> None:
+        if not isinstance(error, Exception):  # those are not kept: their frames hold this run
+            self.interruption = error
 
     def _note_hold(self, error: BaseException) -> None:
         if isinstance(error, RetryLater) and error.whole_queue:

@@ -131,6 +131,7 @@ class SendRun(ContextRun):
         if not self._called or (own and not self._arrived):
             super()._raised(error)
         elif not self.verdicts:  # else it is being marked
+            self._note_interruption(error)
             log_raised(self._spoken(), error)
             code, text = type(error).__name__, text_of(error)
             self.verdicts = [unknown(self._claim._key, "error", code, text)]

@@ -1,25 +1,21 @@
-"""How claims become runs: what each is for, its lease held, its slot taken, or given back."""
+"""How claims begin to run: the lease of each held, its slot taken, or given back."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import product
 from time import monotonic
-from typing import Any, Final
+from typing import Final
 
-from fencepost._batchrun import BatchRun
-from fencepost._boxrun import box_run
 from fencepost._crew import Crew, Stock
 from fencepost._desk import Desk
 from fencepost._file import File
 from fencepost._groups import AHEAD_MAX, Batches, Group, Singles
-from fencepost._jobrun import JobRun
+from fencepost._making import Claims, Making
 from fencepost._routes import Route
 from fencepost._runs import Host, Run
-from fencepost._verdicts import UNKNOWN_NAME_US, later
-from fencepost.claims import Claim
 from fencepost.spans import SECOND
 
 __all__ = ["Starts"]
@@ -29,8 +25,6 @@ BEGUN: Final = 0.5  # of its lease, by when a handler has begun; else its messag
 AHEAD_LEASE_US: Final = SECOND  # where a lease is shorter, nothing is read ahead
 
 log: Final = logging.getLogger("fencepost.worker")
-
-Claims = Sequence[Claim[Any]]
 
 
 class Starts:
@@ -49,18 +43,12 @@ class Starts:
     ) -> None:
         self.running: set[Run] = set()
         self._host = host
-        self._file = file
         self._crew = crew
-        self._desk = desk
         self._routes = routes
+        self._making = Making(host, file, desk, routes)
+        self.learn = self._making.learn
         self._give_back = give_back
         self._clear = clear  # called before what may be deadly begins
-        self._names = {0: ""}  # of kinds, by their numbers
-
-    def learn(self, claims: Claims) -> None:
-        """Read the names of kinds that were not met before."""
-        if any(claim._kind not in self._names for claim in claims):
-            self._names = {0: "", **dict(self._file.kinds())}
 
     def take_back(self, group: Group, count: int | None = None) -> Claims:
         """Up to so many, or all, of those that no slot is coming for, the last ones first."""
@@ -117,27 +105,12 @@ class Starts:
 
     def _singles(self, group: Group, claims: Claims, slots: int) -> None:
         """Each by itself. The slots are of the sort that their group needs."""
-        runs = [run for claim in claims if (run := self._run(claim)) is not None]
+        runs = [run for claim in claims if (run := self._making.alone(claim)) is not None]
         self._launch(group, runs, slots)
 
     def _batch(self, route: Route, group: Group, claims: Claims, slots: int) -> None:
         """All of them together."""
-        self._launch(group, [BatchRun(self._host, route.queue, claims)], slots)
-
-    def _run(self, claim: Claim[Any]) -> Run | None:
-        route = self._routes[claim._queue.name]
-        if route.handler:
-            return BatchRun(self._host, route.queue, [claim])
-        if route.box is not None:
-            return box_run(self._host, route.box, claim)
-        name = self._names.get(claim._kind, "")
-        job = self._host.registry.job(name)
-        if job is not None:
-            return JobRun(self._host, job, claim, route.queue.name)
-        log.warning("message %d is for %r, which this App does not know", claim.id, name)
-        text = "no worker knew this name"
-        self._desk.add(name, [later(claim._key, UNKNOWN_NAME_US, "unknown_name", name, text)])
-        return None
+        self._launch(group, [self._making.together(route, claims)], slots)
 
     # ---- letting them run ------------------------------------------------------------------------
 
