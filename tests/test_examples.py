@@ -21,6 +21,23 @@ def test_quickstart_sends_and_stops_when_it_is_told(tmp_path: Path) -> None:
         assert process.wait(60) == 0
 
 
+def test_the_shop_passes_its_own_tests(tmp_path: Path) -> None:
+    """With the plugin, whether or not Fencepost is installed."""
+    plugin = ["-pno:fencepost", "-pfencepost._pytest", "-pno:asyncio", "-Werror"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        *plugin,
+        "--rootdir=.",
+        "-c/dev/null",
+        "-pno:cacheprovider",
+    ]
+    command.append(str(EXAMPLES / "shop" / "test_shop.py"))
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_ingest_counts_each_report_once_however_often_it_comes(tmp_path: Path) -> None:
     def run(*files: str) -> list[str]:
         command = [sys.executable, str(EXAMPLES / "ingest.py"), *files]

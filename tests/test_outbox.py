@@ -153,7 +153,7 @@ def test_permanent_means_what_it_says(app: App, kit: Kit) -> None:
     assert only(kit, "dead").failure == ("error", "410", "no such address")
 
 
-@pytest.mark.parametrize("error", [DeliveryUnknown("timed out"), SystemExit(), KeyboardInterrupt()])
+@pytest.mark.parametrize("error", [DeliveryUnknown("timed out"), SystemExit(), GeneratorExit()])
 def test_what_nobody_can_answer_for_is_never_sent_again(
     app: App, kit: Kit, error: BaseException
 ) -> None:

@@ -178,7 +178,7 @@ def test_what_was_committed_is_done(kit: Kit) -> None:
 
 def test_a_point_that_is_never_reached_fails_the_test(kit: Kit) -> None:
     flaky.enqueue(0)
-    words = "came to 'claimed' 0 times, not 1"
+    words = "came to 'claimed' for awaited 0 times, not 1"
     with pytest.raises(AssertionError, match=words), kit.crash_at("claimed", "awaited"):
         kit.drain()
 

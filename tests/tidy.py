@@ -68,14 +68,17 @@ PYTHON_FLOORS = [
     "_contextrun _batchrun",
     "_jobrun _sendrun _receiptrun",
     "_boxrun",
+    "_making",
     "_starts",
     "_loop",
     "worker",
-    "app sql _hand",
+    "app sql _hand _dying _sought",
+    "_drain",
     "aio",
     "__init__",
     "cli dashboard",
     "testing __main__",
+    "_pytest",
 ]
 CORE = {"_core", "_core_test", "_lib"}
 CORE_NAMES = {"ffi", "lib"}
@@ -91,6 +94,7 @@ CORE_USERS = {
 
 # Files that nothing imports, because people and tools begin with them.
 ENTRIES = {"__init__", "__main__", "build_ffi", "conftest", "tidy", "aio", "sql", "testing", "cli"}
+ENTRIES |= {"_pytest"}  # pytest's entry point
 ENTRY_PREFIXES = ("test_", "bench_")
 ENTRY_FOLDERS = {"driver", "examples", "adapters", "programs"}
 

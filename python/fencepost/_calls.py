@@ -326,6 +326,9 @@ class Core:
         checked(lib.fp_tx_begin, self._store, tx.place, patience=patience)
         return tx
 
+    def end(self, tx: Any, *, commit: bool) -> None:
+        checked(lib.fp_tx_end, tx, commit)
+
     def keeper(self, beat_us: int) -> Keeper:
         keeper = ffi.new("fp_keeper **")
         self._call(lib.fp_keeper_start, beat_us, keeper)
@@ -350,7 +353,7 @@ class OpenTx:
         """Commit or roll back. The transaction is over whatever the answer; again: nothing."""
         pointer, self.place[0] = self.place[0], ffi.NULL
         if pointer:
-            checked(lib.fp_tx_end, pointer, commit)
+            self._core.end(pointer, commit=commit)
 
     def __del__(self) -> None:
         with suppress(Exception):

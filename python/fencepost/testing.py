@@ -8,7 +8,7 @@ say.
         assert kit.drain().done == 1
 
 Nothing here starts a thread or sleeps: handlers run where `drain` is called, and time moves when
-`advance` is.
+`advance` is. Under pytest the fixture `fencepost` gives a kit: `kit = fencepost(app)`.
 """
 
 from __future__ import annotations
@@ -17,28 +17,21 @@ import asyncio
 import tempfile
 from array import array
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, get_args
 
-from fencepost import _points
-from fencepost._batchrun import BatchRun
-from fencepost._boxrun import box_run
-from fencepost._calls import FP
-from fencepost._clockwork import Clockwork
-from fencepost._desk import Desk
-from fencepost._file import named
+from fencepost import _dying, _sought
+from fencepost._checks import shown, whole
+from fencepost._drain import Drain, Drained, fire, next_due
+from fencepost._dying import Crash, MortalCore
 from fencepost._hand import Clock
-from fencepost._jobrun import JobRun
-from fencepost._leases import Leases
-from fencepost._pack import Packed, Take, Verdict
+from fencepost._pack import Packed, Verdict
 from fencepost._points import Point
-from fencepost._routes import Route, chosen, routes
-from fencepost._runs import Run
-from fencepost._verdicts import UNKNOWN_NAME_US, later
+from fencepost._runs import STOPPING, Run
 from fencepost.app import App
-from fencepost.claims import Claim, claims_of
+from fencepost.claims import claims_of
 from fencepost.context import Context
 from fencepost.errors import InvalidArgument
 from fencepost.jobs import Job
@@ -56,20 +49,9 @@ __all__ = ["Clock", "Crash", "Drained", "Kit", "Point", "override"]
 
 P = ParamSpec("P")
 
-PAGE: Final = 200
-
-
-class Drained(NamedTuple):
-    """What became of the messages that were handed out, and how often the worker died."""
-
-    done: int
-    retried: int  # back in line: tried again later, put off, or given back
-    dead: int
-    crashed: int  # what was not committed by then comes back when its lease ends
-
-
-class Crash(BaseException):
-    """The worker dies here: what it had not said by now, it never says."""
+LIMIT_MAX: Final = 10_000_000
+TIMES_MAX: Final = 1_000_000
+ATTEMPT_MAX: Final = 1_000_000
 
 
 class Kit:
@@ -80,20 +62,37 @@ class Kit:
         self._app = app
         self._clock = clock
         self._closing = closing
-        self._crashed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._running: Run | None = None
+        store._file.core = MortalCore(store._file.core, self, self._pass)
+
+    def __repr__(self) -> str:
+        return f"<Kit of {self._app!r} at {self.now.isoformat()}>"
 
     @property
     def now(self) -> datetime:
         return self._clock.now
 
     def advance(self, span: Span | datetime, /) -> None:
-        """Turn the clock by a span, or to a moment. `InvalidArgument` for one that has passed."""
+        """
+        Turn the clock by a span, or to a moment. `InvalidArgument` for one that has passed.
+
+        Schedules fire for what the clock was turned past when `drain` is called next: once, as
+        after a night in which no worker ran. A handler that turns it has been stalled: nobody has
+        renewed its lease meanwhile, and its time may be up.
+        """
         self._fire()
         self._clock.advance(span)
+        if self._running is not None:
+            self._running.tell()
 
     def _fire(self) -> None:
-        """What schedules are due for; those that are new begin now."""
-        Clockwork(self.store._file, self._app._registry.schedules).turn()
+        fire(self.store._file, self._app._registry)
+
+    def _pass(self, queues: Sequence[int], until_us: int) -> None:
+        """Somebody waits for these queues until then."""
+        due = next_due(self.store._file, queues)
+        self._clock.advance(moment(until_us if due is None else min(due, until_us)))
 
     # ---- the worker ------------------------------------------------------------------------------
 
@@ -103,84 +102,91 @@ class Kit:
 
         `until_idle` turns the clock to each next due moment, be it a delay, a retry or the end of
         the lease of a worker that died, until nothing is in line. Schedules fire for moments that
-        the clock was turned past; it is not turned to theirs.
+        the clock was turned past; it is not turned to theirs. What handlers raise becomes of their
+        messages what a worker would make of it, and is logged; an interrupt, or what pytest raises
+        to end a test, is also raised here. Coroutines run in an event loop of the kit's.
+        `InvalidArgument` where an event loop runs: there it is `adrain`.
         """
-        drain = _Drain(self, until_idle, limit)
+        if asyncio._get_running_loop() is not None:
+            raise InvalidArgument("an event loop runs here: await kit.adrain()")
+        drain = self._new_drain(until_idle, limit)
         for run in drain.runs():
-            with suppress(Crash):
+            with self._run(drain, run):
                 if run.coroutine:
-                    asyncio.run(run.await_())
+                    loop = self._event_loop()
+                    task = loop.create_task(run.await_())
+                    run.cancel = task.cancel
+                    loop.run_until_complete(task)
                 else:
                     run.call()
         return drain.drained()
 
     async def adrain(self, *, until_idle: bool = False, limit: int = 10_000) -> Drained:
-        """The same where an event loop runs: coroutines in it, plain handlers beside it."""
-        drain = _Drain(self, until_idle, limit)
+        """
+        The same where an event loop runs: coroutines in it, plain handlers in a thread beside it,
+        still one after the other. If it is cancelled, so is the handler, and its message is given
+        back, as by a worker that stops.
+        """
+        drain = self._new_drain(until_idle, limit)
         for run in drain.runs():
-            with suppress(Crash):
-                if run.coroutine:
-                    await run.await_()
-                else:
-                    await asyncio.to_thread(run.call)
+            with self._run(drain, run):
+                await _beside(run)
         return drain.drained()
+
+    def _new_drain(self, until_idle: bool, limit: int) -> Drain:
+        whole(limit, "limit", 0, LIMIT_MAX)
+        app = self._app
+        return Drain(
+            self, self.store, app._registry, self._clock, until_idle=until_idle, limit=limit
+        )
+
+    @contextmanager
+    def _run(self, drain: Drain, run: Run) -> Iterator[None]:
+        outer, self._running = self._running, run
+        try:
+            with drain.life(run):
+                yield
+        finally:
+            self._running = outer
+
+    def _event_loop(self) -> asyncio.AbstractEventLoop:
+        """One for all coroutines of the kit, so that what they keep open stays usable."""
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._closing.callback(_close, self._loop)
+        return self._loop
 
     def crash_at(
         self, point: Point, name: str = "", /, *, times: int = 1
     ) -> AbstractContextManager[None]:
         """
-        Within the block the worker dies at `point`, in a message for `name` (a job or a queue; ""
-        is any), so many times. `AssertionError` if it never came there.
+        Within the block the worker dies at `point`, in a message for `name` (a job, a queue, a
+        workflow or one of its steps; "" is any), so many times: its drain goes on as another
+        worker, and what it held stays held until its lease ends. `AssertionError` if it never came
+        there.
         """
-        return self._crash_at(point, name, times)
-
-    @contextmanager
-    def _crash_at(self, point: Point, name: str, times: int) -> Iterator[None]:
-        left = times
-
-        def watcher(at: Point, who: str) -> None:
-            nonlocal left
-            if left and at == point and name in ("", who):
-                left -= 1
-                self._crashed = True
-                raise Crash(f"{who} at {point!r}")
-
-        unwatch = _points.watch(watcher)
-        try:
-            yield
-        finally:
-            unwatch()
-        if left:
-            raise AssertionError(f"the worker came to {point!r} {times - left} times, not {times}")
+        if point not in get_args(Point):
+            words = ", ".join(map(repr, get_args(Point)))
+            raise InvalidArgument(f"the points are {words}, not {shown(point)}")
+        if not isinstance(name, str):
+            raise InvalidArgument(f"name is that of a job or a queue, not {shown(name)}")
+        return _dying.crash_at(self, point, name, whole(times, "times", 1, TIMES_MAX))
 
     # ---- what was asked for ----------------------------------------------------------------------
 
     def assert_enqueued(self, target: Job[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Message:
-        """The message of exactly this call that is in line; `AssertionError` if there is none."""
-        body = target._arguments.encode(args, kwargs)
-        messages = self.enqueued(target)
-        bodies = [self.store.content(message.id).body for message in messages]
-        if body in bodies:
-            return messages[bodies.index(body)]
-        others = "".join(f"\n    {other.decode(errors='replace')}" for other in bodies)
-        raise AssertionError(
-            f"no call of {target.name} with {body.decode(errors='replace')} is in line;"
-            f" there are {len(bodies)} others:{others}"
-        )
+        """
+        The message of exactly this call that is in line; `AssertionError` if there is none, which
+        says what is there instead.
+        """
+        return _sought.found(self.store, self._app._registry, target, args, kwargs)
 
     def enqueued(self, target: Job[..., Any] | str, /) -> list[Message]:
-        """What is in line for a job, or in the queue of this name, delayed and running included."""
-        queue, kind = (target, None) if isinstance(target, str) else (target._queue, target.name)
-        found: list[Message] = []
-        for state in ("pending", "leased"):
-            after: str | None = None
-            while True:
-                page = self.store.messages(state, queue=queue, kind=kind, after=after, limit=PAGE)
-                found += page
-                after = page.next
-                if after is None:
-                    break
-        return sorted(found)
+        """
+        What is in line for a job, or in the queue, outbox or inbox of this name: oldest first,
+        delayed and running included. `InvalidArgument` for a name that nothing has.
+        """
+        return _sought.in_line(self.store, self._app._registry, target)
 
     def context(self, *, attempt: int = 1) -> Context:
         """
@@ -189,6 +195,7 @@ class Kit:
         It is of no message. What is written through its `tx` is seen through it, and rolled back
         at the end of the kit.
         """
+        whole(attempt, "attempt", 1, ATTEMPT_MAX)
         record = (0, 1, attempt, 0, 0, *[self._clock._now_us] * 3, 0, 0, 0, 0, -1, -1, -1, 0)
         nowhere: Queue[Any] = Queue(declared("", {}), Any)
         packed = Packed(1, len(record), array("q", record).tobytes(), b"")
@@ -202,24 +209,33 @@ def override(
 ) -> Iterator[Kit]:
     """
     Within the block the App lives in another file, under a clock that begins at `now` and stands
-    still. `path` is where your ORM's engine points, if you have one; else a temporary file.
+    still. `path` is where your ORM's engine points, if you have one; else a temporary file, in a
+    folder that is removed afterwards.
+
+    A file that is there goes on where its time stands; `InvalidArgument` for a `now` before it, and
+    for what is no App. Blocks may be nested: each ends with what was there before.
     """
+    if not isinstance(app, App):
+        raise InvalidArgument(f"override takes an App, not {shown(app)}")
     clock = Clock(datetime.now(timezone.utc) if now is None else now)
-    before = app._path, app._store
     with ExitStack() as closing:
+        durability = app._durability
         if path is None:
             folder = tempfile.TemporaryDirectory(prefix="fencepost-", ignore_cleanup_errors=True)
             path = Path(closing.enter_context(folder)) / "test.db"
+            durability = "normal"  # what is thrown away need not survive a power cut
         store = closing.enter_context(
             clock.open(
                 path,
                 wal=app._wal,
                 network=app._network,
                 foreign_keys=app._foreign_keys,
-                durability=app._durability,
+                durability=durability,
                 codec=app.codec,
             )
         )
+        _begin_where_it_stands(clock, store, now)
+        before = app._path, app._store
         app._path, app._store = path, store
         try:
             yield Kit(app, store, clock, closing)
@@ -227,121 +243,45 @@ def override(
             app._path, app._store = before
 
 
-class _StandingStill(Leases):
-    """No time passes while a handler runs, so no lease needs a beat."""
+def _begin_where_it_stands(clock: Clock, store: Store, now: datetime | None) -> None:
+    """Store time never falls, so the clock cannot begin behind the file's."""
+    stands = moment(store._file.core.now())
+    if stands <= clock.now:
+        return
+    if now is not None:
+        raise InvalidArgument(
+            f"store time never falls: in {store.path} it is {stands.isoformat()},"
+            f" and now= is {now.isoformat()}"
+        )
+    clock.advance(stands)
 
-    def __init__(self) -> None:
-        pass
 
-    def lost(self, claim: Claim[object]) -> bool:
-        return False
+async def _beside(run: Run) -> None:
+    """Until it has ended. A wait that is cancelled tells it so, and goes on."""
+    if run.coroutine:
+        task = asyncio.ensure_future(run.await_())
+        run.cancel = task.cancel
+    else:
+        task = asyncio.ensure_future(asyncio.to_thread(run.call))
+    try:
+        await asyncio.wait([task])
+    except asyncio.CancelledError:
+        run.stop(STOPPING)
+        await asyncio.wait([task])
+        raise
+    task.result()
 
 
-class _Drain:
-    """One `drain`: what is due becomes runs, and what they said is settled. The runs' `Host`."""
-
-    def __init__(self, kit: Kit, until_idle: bool, limit: int) -> None:
-        self.store = kit.store
-        self.registry = kit._app._registry
-        self.leases: Leases = _StandingStill()
-        self._kit = kit
-        self._until_idle = until_idle
-        self._left = limit
-        self._file = kit.store._file
-        found = routes(self._file, self.registry, chosen(self.registry, None))
-        self._routes = {route.number: route for route in found}
-        self._desk = Desk(self._file, {route.number: route.queue for route in found})
-        self._counts = {"done": 0, "retried": 0, "dead": 0, "crashed": 0}
-
-    def drained(self) -> Drained:
-        return Drained(**self._counts)
-
-    def runs(self) -> Iterator[Run]:
-        """Each is to be run, or to crash, before the next is asked for."""
-        while self._left > 0:
-            self._kit._fire()
-            taken = self._take()
-            if taken is None:
-                if not (self._until_idle and self._turn_the_clock()):
-                    return
-                continue
-            route, claims = taken
-            self._left -= len(claims)
-            self._kit._crashed = False
-            run = self._run(route, claims)
-            if run is not None:
-                yield run
-                self._conclude(run)
-
-    def _take(self) -> tuple[Route, Sequence[Claim[Any]]] | None:
-        for number, route in self._routes.items():
-            size = min(route.queue._batch, self._left)
-            claims = self._desk.exchange(Take([number], size, alone=FP.ALONE_TRIED))
-            if claims:
-                return route, claims
-        return None
-
-    def _run(self, route: Route, claims: Sequence[Claim[Any]]) -> Run | None:
-        if route.handler:
-            return BatchRun(self, route.queue, claims)
-        (claim,) = claims
-        if route.box is not None:
-            return box_run(self, route.box, claim)
-        name = dict(self._file.kinds()).get(claim._kind, "")
-        job = self.registry.job(name)
-        if job is not None:
-            return JobRun(self, job, claim, route.queue.name)
-        text = "no worker knew this name"
-        verdict = later(claim._key, UNKNOWN_NAME_US, "unknown_name", name, text)
-        self._file.core.settle(None, [verdict])
-        self._count(claim)
-        return None
-
-    def _conclude(self, run: Run) -> None:
-        """Settle what a run said, unless the worker died in it; count how its messages are now."""
-        if not self._kit._crashed:
-            progress = run.take_progress()
-            if progress is not None:
-                self._file.core.progress(None, run.claims[0].id, progress)
-            self._file.core.settle(None, run.verdicts)
-            if run.hold_us is not None:
-                self._desk.hold(run.claims[0]._queue._declaration, run.hold_us)
-            with suppress(Crash):
-                for _ in run.claims:
-                    _points.at("committed", run.name)
-        self._counts["crashed"] += self._kit._crashed
-        for claim in run.claims:
-            self._count(claim)
-
-    def _count(self, claim: Claim[Any]) -> None:
-        try:
-            message = self.store.message(claim.id)
-        except InvalidArgument:  # back in a line that is not `addressed`
-            self._counts["retried"] += 1
-            return
-        if message is None or message.state == "done":
-            self._counts["done"] += 1
-        elif message.state == "pending":
-            self._counts["retried"] += 1
-        elif message.state == "dead":
-            self._counts["dead"] += 1
-
-    def _turn_the_clock(self) -> bool:
-        """To the next due moment of our queues. False: there is none."""
-        now = self._kit._clock._now_us
-        moments = [
-            record[11] for record, _ in named(self._file.core.stats()) if record[0] in self._routes
-        ]
-        for route in self._routes.values():
-            if route.queue.size():
-                policy = self._file.core.queue_find(None, route.queue.name.encode())[1]
-                moments.append(policy["held_until_us"])
-                if policy["rate_milli"]:  # by then the next one may start
-                    moments.append(now + -(-1_000_000_000 // policy["rate_milli"]))
-        ahead = [at for at in moments if at > now]
-        if ahead:
-            self._kit.advance(moment(min(ahead)))
-        return bool(ahead)
+def _close(loop: asyncio.AbstractEventLoop) -> None:
+    """What coroutines left behind ends, its threads, too."""
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    loop.run_until_complete(loop.shutdown_default_executor())
+    loop.close()
 
 
 class _ByHand:

@@ -1,0 +1,220 @@
+"""
+A worker without threads: what is due becomes runs, one after the other, and what they said is
+settled before the next is claimed.
+
+The runs, what is claimed for them and what becomes of what they say are those of the worker's loop.
+What is missing here is all that the loop does about time: no slots, no reading ahead, no beat.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Final, NamedTuple
+
+from fencepost._calls import FP
+from fencepost._clockwork import Clockwork
+from fencepost._desk import Desk
+from fencepost._dying import Crash, living
+from fencepost._file import File, named
+from fencepost._hand import Clock
+from fencepost._leases import Leases
+from fencepost._making import Making
+from fencepost._pack import Take, records
+from fencepost._registry import Registry
+from fencepost._routes import chosen, routes
+from fencepost._runs import Run
+from fencepost.claims import Claim
+from fencepost.errors import InvalidArgument
+from fencepost.spans import MOMENT_MAX, SECOND, moment
+from fencepost.store import Store
+
+__all__ = ["Drain", "Drained", "fire", "next_due"]
+
+IN_LINE: Final = slice(3, 6)  # pending, waiting, leased, in fp_stats' records
+NEXT_DUE: Final = 11
+A_THOUSAND_STARTS_US: Final = 1000 * SECOND  # rates are in thousandths
+
+
+class Drained(NamedTuple):
+    """What became of the messages that were handed out, and how often the worker died."""
+
+    done: int
+    retried: int  # back in line: tried again later, put off, or given back
+    dead: int  # or unknown: put aside for an operator
+    crashed: int  # what was not committed by then comes back when its lease ends
+
+
+class Drain:
+    """One `Kit.drain`; the runs' `Host`. `of`: whose lives its runs are."""
+
+    def __init__(
+        self,
+        of: object,
+        store: Store,
+        registry: Registry,
+        clock: Clock,
+        *,
+        until_idle: bool,
+        limit: int,
+    ) -> None:
+        self.store = store
+        self.registry = registry
+        self.leases: Leases = _Standing(store._file)
+        self._of = of
+        self._hand = clock
+        self._until_idle = until_idle
+        self._left = limit
+        self._file = store._file
+        found = routes(self._file, registry, chosen(registry, None))
+        self._routes = {route.queue.name: route for route in found}
+        self._in_turn = found
+        self._desk = self._new_desk()
+        self._making = Making(self, self._file, self._desk, self._routes)
+        self._done = self._retried = self._dead = self._crashed = 0
+
+    def _new_desk(self) -> Desk:
+        return Desk(self._file, {route.number: route.queue for route in self._routes.values()})
+
+    def clock(self) -> float:
+        return self._hand._now_us / SECOND
+
+    def drained(self) -> Drained:
+        return Drained(self._done, self._retried, self._dead, self._crashed)
+
+    def runs(self) -> Iterator[Run]:
+        """Each is to be run, in its `life`, before the next is asked for."""
+        while self._desk.retain():
+            pass
+        while self._left > 0:
+            fire(self._file, self.registry)
+            claims = self._take()
+            if claims:
+                self._left -= len(claims)
+                yield from self._made(claims)
+            elif not (self._until_idle and self._turn_the_clock()):
+                return
+
+    @contextmanager
+    def life(self, run: Run) -> Iterator[None]:
+        """
+        The run is run within the block. Then what it said is settled, unless its worker has died.
+
+        Raises what was no failure of the handler's: the interrupt of who waits for the test, or the
+        word of the test's own framework that it is over.
+        """
+        with living(self._of) as life:
+            try:
+                with suppress(Crash):
+                    yield
+            finally:
+                with suppress(Crash):
+                    if not life.over:
+                        self._say(run)
+        if life.over:
+            self._crashed += 1
+            self._desk = self._new_desk()
+            self._making = Making(self, self._file, self._desk, self._routes)
+        self._count(run.claims)
+        if run.interruption is not None and not isinstance(run.interruption, FAILURES):
+            raise run.interruption
+
+    # ---- claiming --------------------------------------------------------------------------------
+
+    def _take(self) -> Sequence[Claim[Any]]:
+        """From the first queue that has something due; each is the first in its turn."""
+        for route in tuple(self._in_turn):
+            self._in_turn.append(self._in_turn.pop(0))
+            size = min(route.queue._batch, self._left)
+            claims = self._desk.exchange(Take([route.number], size, alone=FP.ALONE_TRIED))
+            if claims:
+                return claims
+        return ()
+
+    def _made(self, claims: Sequence[Claim[Any]]) -> Iterator[Run]:
+        route = self._routes[claims[0]._queue.name]
+        self._making.learn(claims)
+        one = len(claims) == 1
+        run = self._making.alone(claims[0]) if one else self._making.together(route, claims)
+        if run is None:
+            self._desk.exchange(None)
+            self._count(claims)
+        else:
+            yield run
+
+    def _turn_the_clock(self) -> bool:
+        """To the next due moment of our queues. False: there is none."""
+        at = next_due(self._file, {route.number for route in self._in_turn})
+        if at is None:
+            return False
+        fire(self._file, self.registry)
+        self._hand.advance(moment(at))
+        return True
+
+    # ---- settling --------------------------------------------------------------------------------
+
+    def _say(self, run: Run) -> None:
+        progress = run.take_progress()
+        if progress is not None:
+            self._desk.note(run.claims[0].id, progress)
+            self._desk.write_notes()
+        self._desk.add(run.name, run.said())
+        self._desk.exchange(None)
+        if run.hold_us is not None:
+            self._desk.hold(run.claims[0]._queue._declaration, run.hold_us)
+
+    def _count(self, claims: Sequence[Claim[Any]]) -> None:
+        for claim in claims:
+            try:
+                message = self.store.message(claim.id)
+            except InvalidArgument:  # back in a line that is not `addressed`
+                self._retried += 1
+                continue
+            state = "done" if message is None else message.state
+            self._done += state == "done"
+            self._retried += state == "pending"
+            self._dead += state in ("dead", "unknown")
+
+
+class _Standing(Leases):
+    """No time passes while a handler runs, so no lease needs a beat; the file says who has it."""
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+
+    def lost(self, claim: Claim[Any]) -> bool:
+        try:
+            found = list(records(self._file.core.get(None, claim.id)))
+        except InvalidArgument:  # in a line that is not `addressed` nobody else can have taken it
+            return False
+        for record in found:
+            state, attempt, generation = record[3:6]
+            ours = (claim.attempt, claim._generation)
+            return state not in (FP.LEASED, FP.BEGUN) or (attempt, generation) != ours
+        return True
+
+
+# What a handler may raise by itself, and the worker goes on. The rest breaks into it from outside.
+FAILURES: Final = (Crash, SystemExit, GeneratorExit, asyncio.CancelledError)
+
+
+def fire(file: File, registry: Registry) -> None:
+    """What schedules are due for; those that are new begin now."""
+    Clockwork(file, registry.schedules).turn()
+
+
+def next_due(file: File, queues: Collection[int]) -> int | None:
+    """The next moment at which something of these queues may be claimed; None: there is none."""
+    now = file.core.now()
+    moments: list[int] = []
+    for record, name in named(file.core.stats()):
+        if record[0] not in queues:
+            continue
+        moments.append(record[NEXT_DUE])
+        if any(record[IN_LINE]):
+            policy = file.core.queue_find(None, name.encode())[1]
+            moments.append(policy["held_until_us"])
+            if policy["rate_milli"]:  # by then the next one may start
+                moments.append(now + -(-A_THOUSAND_STARTS_US // policy["rate_milli"]))
+    return min((at for at in moments if now < at < MOMENT_MAX), default=None)

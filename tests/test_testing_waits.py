@@ -1,0 +1,93 @@
+"""Whoever waits in the one thread that there is turns the clock, and keeps nobody waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+import fencepost
+from fencepost import App, InvalidArgument
+from fencepost.testing import Kit, override
+from harness_worker import failure
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
+
+
+@pytest.fixture
+def app() -> App:
+    return App()
+
+
+@pytest.fixture
+def kit(app: App) -> Iterator[Kit]:
+    with override(app, now=NOON) as kit:
+        yield kit
+
+
+def test_whoever_waits_turns_the_clock(app: App, kit: Kit) -> None:
+    """To what is due next, or to the end of the wait; no real time passes."""
+    numbers = app.queue("numbers", int)
+    assert numbers.claim(wait=3600) == []
+    assert kit.now == NOON + timedelta(hours=1)
+    numbers.enqueue(1, delay=60)
+    numbers.enqueue(2)
+    for payload in (2, 1):
+        (claim,) = numbers.claim(wait=3600)
+        assert claim.payload == payload
+        claim.ack()
+    assert kit.now == NOON + timedelta(hours=1, seconds=60)
+
+
+def test_a_full_queue_is_waited_for(app: App, kit: Kit) -> None:
+    numbers = app.queue("numbers", int, max_size=1)
+    numbers.enqueue(1)
+    with pytest.raises(fencepost.QueueFull):
+        numbers.enqueue(2, wait=5)
+    assert kit.now == NOON + timedelta(seconds=5)
+
+
+def test_a_result_is_waited_for_in_vain_where_nothing_runs(app: App, kit: Kit) -> None:
+    @app.job
+    def one() -> int:
+        return 1
+
+    handle = one.enqueue()
+    with pytest.raises(TimeoutError):
+        handle.result(timeout=5)
+    assert kit.now == NOON + timedelta(seconds=5)
+    with pytest.raises(InvalidArgument, match="drain"):
+        handle.result()
+    kit.drain()
+    assert handle.result() == 1
+
+
+def test_a_handler_that_waits_for_another_fails_at_once(app: App, kit: Kit) -> None:
+    """In a worker the other would run beside it; here nothing does."""
+
+    @app.job
+    def one() -> int:
+        return 1
+
+    @app.job(max_attempts=1)
+    def waits() -> int:
+        return one.enqueue().result()
+
+    handle = waits.enqueue()
+    assert kit.drain() == (1, 0, 1, 0)
+    assert "drain" in failure(handle).text
+
+
+def test_another_thread_is_woken_by_the_drain(app: App, kit: Kit) -> None:
+    @app.job
+    def one() -> int:
+        return 1
+
+    handle = one.enqueue()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(handle.result)
+        kit.drain()
+        assert waiting.result() == 1
+    assert kit.now == NOON
