@@ -8,6 +8,8 @@ import sys
 from importlib import resources
 from pathlib import Path
 
+import pytest
+
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 DATA = str(resources.files("fencepost") / "data" / "quakes.jsonl")
 
@@ -69,3 +71,17 @@ def test_the_shop_loses_and_repeats_nothing_while_its_workers_are_killed(tmp_pat
         assert (said["orders paid once"], said["orders paid twice"]) == (300, 0)
         assert (said["receipts sent"], said["receipts sent twice"]) == (300, 0)
     assert said["workers killed"] == 0
+
+
+def test_webhooks_between_two_files_are_counted_once(tmp_path: Path) -> None:
+    """The receiver fails at random, and senders are killed in the middle."""
+    pytest.importorskip("httpx")
+    command = [sys.executable, str(EXAMPLES / "webhooks" / "shop.py"), "80", "2"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    lines = [line.rsplit(maxsplit=1) for line in done.stdout.splitlines()]
+    said = {words.strip(): int(number) for words, number in lines}
+    assert said == {
+        "receipts counted once": 80,
+        "receipts counted twice": 0,
+        "workers killed": 2,
+    }

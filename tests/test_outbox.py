@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -206,6 +207,36 @@ def test_by_name_it_is_sent_again_as_the_same_event(app: App, kit: Kit) -> None:
     assert (first.event_id, first.headers) == (second.event_id, second.headers)
     assert (first.attempt, second.attempt) == (1, 2)
     assert only(kit, "done").attempt == 2
+
+
+def test_by_name_what_nobody_can_answer_for_is_another_attempt(app: App, kit: Kit) -> None:
+    """Whoever doubts it, the handler or what broke into it; a dead letter when they are used up."""
+    doubts = (DeliveryUnknown("timed out"), SystemExit(), DeliveryUnknown("again"))
+    outbox, sent = handled(app, raising(*doubts), on_unknown="retry", max_attempts=3)
+    outbox.send("d", Receipt(1))
+    kit.drain(until_idle=True)
+    assert [d.attempt for d in sent] == [1, 2, 3]
+    assert len({d.event_id for d in sent}) == 1
+    failure = only(kit, "dead").failure
+    assert failure is not None
+    assert (failure.code, failure.text) == ("DeliveryUnknown", "again")
+
+
+def test_an_object_may_be_the_handler(app: App, kit: Kit) -> None:
+    """Also one whose call is a coroutine. It is given the bytes, too, as they are in the file."""
+
+    class Relay:
+        async def __call__(self, d: Delivery[Receipt]) -> None:
+            await asyncio.sleep(0)
+            bodies.append(d.body)
+
+    bodies: list[bytes] = []
+    outbox = app.outbox("receipt", Receipt)
+    outbox.handler(Relay())
+    outbox.send("d", Receipt(1))
+    kit.drain()
+    assert bodies == [b'{"order":1}']
+    assert only(kit, "done").attempt == 1
 
 
 @pytest.mark.hostile

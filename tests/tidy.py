@@ -76,7 +76,7 @@ PYTHON_FLOORS = [
     "_drain",
     "aio",
     "__init__",
-    "cli dashboard",
+    "cli dashboard relay",
     "testing __main__",
     "_pytest",
 ]
@@ -96,7 +96,7 @@ CORE_USERS = {
 ENTRIES = {"__init__", "__main__", "build_ffi", "conftest", "tidy", "aio", "sql", "testing", "cli"}
 ENTRIES |= {"_pytest"}  # pytest's entry point
 ENTRY_PREFIXES = ("test_", "bench_")
-ENTRY_FOLDERS = {"driver", "examples", "adapters", "programs"}
+ENTRY_FOLDERS = {"driver", "examples", "adapters", "programs", "relay"}
 
 # --- Limits ---------------------------------------------------------------------------------------
 

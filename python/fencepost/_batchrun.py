@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from fencepost import _points
+from fencepost._checks import is_coroutine
 from fencepost._pack import Verdict
 from fencepost._runs import LOST, Host, Run, log_raised
 from fencepost._verdicts import QUEUES_OWN, acked, failed, raised, released, retry, text_of
@@ -27,7 +27,7 @@ class BatchRun(Run):
     def __init__(self, host: Host, queue: Queue[Any], claims: Sequence[Claim[Any]]) -> None:
         handler: Callable[[Batch[Any]], Any] | None = queue._handler
         assert handler is not None  # the loop claims from no other queue
-        super().__init__(host, queue.name, claims, coroutine=inspect.iscoroutinefunction(handler))
+        super().__init__(host, queue.name, claims, coroutine=is_coroutine(handler))
         self._handler = handler
         self._over = False
         self._tx: Transaction | None = None

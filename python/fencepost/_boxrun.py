@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from fencepost._receiptrun import ReceiptRun
+from fencepost._routes import Route
 from fencepost._runs import Host, Run
 from fencepost._sendrun import SendRun
 from fencepost.claims import Claim
-from fencepost.inbox import Inbox
 from fencepost.outbox import Outbox
 
 __all__ = ["box_run"]
 
 
-def box_run(host: Host, box: Outbox[Any] | Inbox[Any], claim: Claim[Any]) -> Run:
+def box_run(host: Host, route: Route, claim: Claim[Any]) -> Run:
+    box = route.box
+    assert box is not None  # else it is a job, or for a handler of plain messages
     if isinstance(box, Outbox):
-        return SendRun(host, box, claim)
+        return SendRun(host, box, claim, resends=route.resends)
     return ReceiptRun(host, box, claim)

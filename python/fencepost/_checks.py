@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, TypeVar
 
 from fencepost.errors import InvalidArgument
 
-__all__ = ["flag", "function", "identity", "name_bytes", "one_by_one", "path_bytes", "several"]
-__all__ += ["shown", "whole"]
+__all__ = ["flag", "function", "identity", "is_coroutine", "name_bytes", "one_by_one", "path_bytes"]
+__all__ += ["several", "shown", "whole"]
 
 T = TypeVar("T")
 
@@ -87,3 +88,10 @@ def function(value: object, what: str) -> None:
     """`InvalidArgument` unless it can be called."""
     if not callable(value):
         raise InvalidArgument(f"{what} is a function, not {shown(value)}")
+
+
+def is_coroutine(fn: object) -> bool:
+    """Whether what it returns is to be awaited; also of an object that is called as a function."""
+    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(
+        getattr(type(fn), "__call__", None)  # noqa: B004 - asked what it is, not whether it is
+    )

@@ -48,7 +48,7 @@ class Making:
         if route.handler:
             return self.together(route, [claim])
         if route.box is not None:
-            return box_run(self._host, route.box, claim)
+            return box_run(self._host, route, claim)
         name = self._names.get(claim._kind, "")
         job = self._host.registry.job(name)
         if job is not None:

@@ -9,7 +9,6 @@ sees that, and has nothing left to say.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from typing import Any, Final
 
 from fencepost import _pack, _points
 from fencepost._calls import FP
+from fencepost._checks import is_coroutine
 from fencepost._contextrun import Arguments, ContextRun
 from fencepost._pack import Verdict
 from fencepost._runs import Host
@@ -38,7 +38,7 @@ class ReceiptRun(ContextRun):
     def __init__(self, host: Host, inbox: Inbox[Any], claim: Claim[Any]) -> None:
         handler = inbox._handler
         assert handler is not None  # the loop claims from no other inbox
-        coroutine = inspect.iscoroutinefunction(handler)
+        coroutine = is_coroutine(handler)
         super().__init__(host, inbox.address, claim, inbox.address, handler, coroutine=coroutine)
         self._inbox = inbox
         self._held = False  # its work has begun elsewhere

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
+from fencepost._checks import is_coroutine
 from fencepost._file import File
 from fencepost._registry import Registry
 from fencepost.errors import InvalidArgument
@@ -25,6 +25,7 @@ class Route(NamedTuple):
     queue: Queue[Any]
     declaration: Declaration
     lease_us: int
+    resends: bool  # what nobody can answer for is sent again, by name
     handler: bool
     coroutine: bool  # whatever it holds is run on the event loop
     box: Outbox[Any] | Inbox[Any] | None = None  # it holds what such a box does
@@ -58,13 +59,13 @@ def routes(file: File, registry: Registry, names: Collection[str]) -> list[Route
             found.append(_route(file, Queue(declaration, Any, bound=file), declaration, coroutine))
     for name, queue in registry.handled_queues().items():
         if name in names:
-            coroutine = inspect.iscoroutinefunction(queue._handler)
+            coroutine = is_coroutine(queue._handler)
             route = _route(file, queue, queue._declaration, coroutine)
             found.append(route._replace(handler=True))
     for name, box in registry.handled_boxes().items():
         if name in names:
             declaration = box._declaration
-            coroutine = inspect.iscoroutinefunction(box._handler)
+            coroutine = is_coroutine(box._handler)
             queue = Queue(declaration, box.type, bound=file)
             _ = file.uuid  # read before any delivery depends on it
             found.append(_route(file, queue, declaration, coroutine)._replace(box=box))
@@ -74,4 +75,5 @@ def routes(file: File, registry: Registry, names: Collection[str]) -> list[Route
 def _route(file: File, queue: Queue[Any], declaration: Declaration, coroutine: bool) -> Route:
     number = file.queue(declaration, None)
     policy = file.core.queue_find(None, declaration.name.encode())[1]
-    return Route(number, queue, declaration, policy["lease_us"], False, coroutine)
+    resends = policy["on_unknown"] == 1
+    return Route(number, queue, declaration, policy["lease_us"], resends, False, coroutine)

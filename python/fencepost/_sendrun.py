@@ -12,17 +12,17 @@ nothing; whoever dies after it leaves a message of which only an operator can sa
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import threading
 from typing import Any, Final
 
 from fencepost import _points
 from fencepost._calls import FP
+from fencepost._checks import is_coroutine
 from fencepost._contextrun import Arguments, ContextRun
 from fencepost._pack import Verdict
 from fencepost._runs import LOST, STOPPING, Host, log_raised
-from fencepost._verdicts import acked, begun, text_of, unknown
+from fencepost._verdicts import QUEUES_OWN, acked, begun, retry, text_of, unknown
 from fencepost.claims import Claim
 from fencepost.context import Context
 from fencepost.errors import Cancelled, DeliveryUnknown, Error, LeaseLost, RetryLater
@@ -36,12 +36,15 @@ log: Final = logging.getLogger("fencepost.worker")
 
 
 class SendRun(ContextRun):
-    def __init__(self, host: Host, outbox: Outbox[Any], claim: Claim[Any]) -> None:
+    def __init__(
+        self, host: Host, outbox: Outbox[Any], claim: Claim[Any], *, resends: bool
+    ) -> None:
         handler = outbox._handler
         assert handler is not None  # the loop claims from no other outbox
-        coroutine = inspect.iscoroutinefunction(handler)
+        coroutine = is_coroutine(handler)
         super().__init__(host, outbox.topic, claim, outbox.topic, self._send, coroutine=coroutine)
         self._handler = handler
+        self._resends = resends
         self._core = self._file.core
         self._gate = threading.Lock()
         self._called = False  # something may have gone out
@@ -55,7 +58,7 @@ class SendRun(ContextRun):
         with self._gate:
             self._barred = True
         if self._called:
-            return [unknown(self._claim._key, "stopped", None, "the worker ended in the middle")]
+            return [self._open("stopped", None, "the worker ended in the middle")]
         return super().give_up()
 
     # ---- the steps -------------------------------------------------------------------------------
@@ -134,4 +137,10 @@ class SendRun(ContextRun):
             self._note_interruption(error)
             log_raised(self._spoken(), error)
             code, text = type(error).__name__, text_of(error)
-            self.verdicts = [unknown(self._claim._key, "error", code, text)]
+            self.verdicts = [self._open("error", code, text)]
+
+    def _open(self, kind: str, code: str | None, text: str) -> Verdict:
+        """Nobody can say whether it arrived. By name it is sent again, and the attempt counts."""
+        if self._resends:
+            return retry(self._claim._key, QUEUES_OWN, kind, code, text)
+        return unknown(self._claim._key, kind, code, text)

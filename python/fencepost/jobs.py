@@ -7,7 +7,6 @@ A Job is not callable, so that nobody runs what they meant to queue; `job.fn` is
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import (
@@ -25,7 +24,16 @@ from typing import (
 from fencepost import _looking, _pack
 from fencepost._arguments import Arguments
 from fencepost._calls import FP
-from fencepost._checks import flag, function, identity, name_bytes, several, shown, whole
+from fencepost._checks import (
+    flag,
+    function,
+    identity,
+    is_coroutine,
+    name_bytes,
+    several,
+    shown,
+    whole,
+)
 from fencepost._door import Door
 from fencepost._enqueue import PRIORITIES, Entry, entry, put_entries, send
 from fencepost._file import File, file_of
@@ -116,7 +124,7 @@ class Job(Generic[P, R]):
         self._options: Options = {}
         # What follows is for the worker.
         self._context = flag(context, "context")
-        self._coroutine = inspect.iscoroutinefunction(fn)
+        self._coroutine = is_coroutine(fn)
         self._aliases = _names(policy.get("aliases", ()))
         self._backoff = _backoff(policy["backoff"]) if "backoff" in policy else None
         self._permanent = _exceptions(policy.get("permanent", ()))

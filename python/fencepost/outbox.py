@@ -66,6 +66,11 @@ class Delivery(Context, Generic[T]):
     def headers(self) -> Mapping[str, str]:
         return self._headers
 
+    @property
+    def body(self) -> bytes:
+        """The payload as the codec wrote it, to sign or to send: the same in every attempt."""
+        return self._claim.body
+
 
 Handler = Callable[[Delivery[T]], object]
 
@@ -111,7 +116,8 @@ class Outbox(Declared[T]):
         `RetryLater` (`whole_queue` for all of the outbox), or dead by `PermanentError`. Where it
         cannot say so, a time-out after the request went out, it raises `DeliveryUnknown`. A
         coroutine that is cancelled, a handler that does not return within the worker's grace, and a
-        worker that dies are answered for by nobody: `unknown`. The function stays what it was.
+        worker that dies are answered for by nobody: `unknown`, or with `on_unknown="retry"` sent
+        again as another attempt. The function stays what it was; `fencepost.relay` has some made.
         """
         function(fn, "a handler")
         if self._handler is not None:

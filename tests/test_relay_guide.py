@@ -1,0 +1,71 @@
+"""The guide to relays is programs: its blocks run, against what they speak to."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from commands import quiet_environment
+from harness_hooks import free_port
+
+pytest.importorskip("httpx")
+
+GUIDE = Path(__file__).resolve().parent.parent / "docs" / "relays.md"
+BLOCK = re.compile(r"^```python\n# (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Path:
+    """A folder with each block under the name that its first line has, on a port that is free."""
+    port = str(free_port())
+    for name, text in BLOCK.findall(GUIDE.read_text(encoding="utf-8")):
+        (tmp_path / name).write_text(text.replace("8000", port))
+    return tmp_path
+
+
+def start(folder: Path, name: str) -> subprocess.Popen[str]:
+    command = [sys.executable, name]
+    environment = quiet_environment()
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, cwd=folder, env=environment, stdout=pipe, text=True)
+
+
+def test_what_the_sender_sends_the_customer_receives(programs: Path) -> None:
+    with start(programs, "customer.py") as customer, start(programs, "sender.py") as sender:
+        try:
+            assert customer.stdout is not None
+            assert customer.stdout.readline() == "order 42\n"
+            sender.send_signal(signal.SIGTERM)
+            assert sender.wait(60) == 0
+        finally:
+            sender.kill()
+            customer.kill()
+
+
+def test_a_handler_may_stand_around_a_relay(
+    programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import fencepost
+    from harness_hooks import receiver
+    from harness_worker import until
+
+    monkeypatch.chdir(programs)
+    spec = importlib.util.spec_from_file_location("around", programs / "around.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "around", module)
+    spec.loader.exec_module(module)
+    app: fencepost.App = module.app
+    with app.store as store, receiver() as server:
+        for kind in ("test", "paid"):
+            module.events.send(server.url, {"kind": kind})
+        with app.worker():
+            until(lambda: store.stats()["totals"]["done"] and store.stats()["totals"]["dead"])
+    assert [post.body for post in server.posts] == [b'{"kind":"paid"}']
