@@ -61,7 +61,7 @@ int fp_open(const fp_options *options, fp_store **out, fp_error *err) {
 
   int code = disk_make_parents(&store->options, err);
   if (code == FP_OK) code = db_open(&store->writer, &store->options, false, err);
-  if (code == FP_OK) code = db_migrate(&store->writer, &store->clock, err);
+  if (code == FP_OK) code = db_migrate(&store->writer, &store->options, &store->clock, err);
   if (code == FP_OK) code = db_open(&store->reader, &store->options, true, err);
   if (code == FP_OK) code = guest_install(store, err);
   if (code == FP_OK) registry_open(&store->writer, &store->options);

@@ -104,6 +104,19 @@ static void say_where(const fp_options *options, fp_error *err) {
                  options->path);
 }
 
+/* Nor who has it. `process`: 0, if that is not known. */
+static void say_locked(const fp_options *options, int64_t process, fp_error *err) {
+  char who[64] = "another program has";
+  if (process > 0) (void)snprintf(who, sizeof who, "process %lld has", (long long)process);
+  if (process == sys_pid()) (void)snprintf(who, sizeof who, "another SQLite of this process has");
+  (void)snprintf(err->message, sizeof err->message, "%s locked the file: %s", who, options->path);
+}
+
+static int64_t holder_of(const char *path) {
+  locks_file file;
+  return locks_identify(path, &file) == 0 ? locks_holder(&file) : 0;
+}
+
 int db_open(db *d, const fp_options *options, bool reader, fp_error *err) {
   /* A look costs a commit that is not synced a fifteenth of its time: it is made by the clock. */
   *d = (db){.commit_us = options->normal ? COMMIT_NORMAL_US : 0};
@@ -124,6 +137,7 @@ int db_open(db *d, const fp_options *options, bool reader, fp_error *err) {
     code = configure(d, options, reader, err);
   }
   if (code == FP_STORAGE) say_where(options, err);
+  if (code == FP_AGAIN) say_locked(options, holder_of(options->path), err);
   /* Once more, now that the file is certainly there: a race may have put another one. */
   if (code == FP_OK && !reader) code = disk_check(options, err);
   if (code != FP_OK) db_close(d);
@@ -221,13 +235,14 @@ int db_open_still(db *d, const char *path, bool alone, fp_error *err) {
   return code;
 }
 
-int db_migrate(db *d, const store_clock *clock, fp_error *err) {
+int db_migrate(db *d, const fp_options *options, const store_clock *clock, fp_error *err) {
   static const char *const v1[] = {SCHEMA_V1, SCHEMA_DOOR};
   int64_t version;
   int code = version_of(d, &version, err);
   if (code != FP_OK || version == SCHEMA_VERSION) return code;
 
   code = run(d, "BEGIN IMMEDIATE", "begin", NULL, err);
+  if (code == FP_AGAIN) say_locked(options, 0, err);
   if (code != FP_OK) return code;
   code = version_of(d, &version, err); /* another process may have been first */
   if (code == FP_OK && version < 1) {

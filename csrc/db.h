@@ -63,7 +63,7 @@ int db_open_still(db *d, const char *path, bool alone, fp_error *err);
 void db_close(db *d);
 /* Creates our tables, or brings them to this version, in one immediate transaction; safe from
 ** several processes at once. FP_NEWER: a newer library made them; nothing was touched. FP_AGAIN. */
-int db_migrate(db *d, const store_clock *clock, fp_error *err);
+int db_migrate(db *d, const fp_options *options, const store_clock *clock, fp_error *err);
 /* Reads the head (and forgets policies) unless nobody committed since it was read last. Must be
 ** called inside a transaction. FP_NEWER. */
 int db_refresh(db *d, fp_error *err);

@@ -137,14 +137,32 @@ bool locks_held(const locks_file *at, int64_t offset) {
   return held;
 }
 
-int locks_probe(const locks_file *at, int64_t offset) {
-  struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = offset, .l_len = 1};
-  if (mode != LOCKS_OFD) return -1;
+/* Whose lock is in the way of this one? F_UNLCK: nobody's. False: that cannot be told. */
+static bool ask(const locks_file *at, struct flock *range) {
+  if (mode != LOCKS_OFD) return false;
+  range->l_whence = SEEK_SET;
   locks_enter();
   const file *of = file_of(at);
-  int rc = of == NULL ? -1 : fcntl(of->canon, F_OFD_GETLK, &range);
+  int rc = of == NULL ? -1 : fcntl(of->canon, F_OFD_GETLK, range);
   locks_leave();
-  return rc != 0 ? -1 : range.l_type != F_UNLCK;
+  return rc == 0;
+}
+
+int locks_probe(const locks_file *at, int64_t offset) {
+  struct flock range = {.l_type = F_WRLCK, .l_start = offset, .l_len = 1};
+  return ask(at, &range) ? range.l_type != F_UNLCK : -1;
+}
+
+enum { DB_LOCKS = 1 << 30, DB_LOCKS_LEN = 512 }; /* where SQLite locks a database */
+
+int64_t locks_holder(const locks_file *at) {
+  const short types[] = {F_RDLCK, F_WRLCK}; /* who keeps us from reading, and who from the rest */
+  for (int i = 0; i < COUNT_OF(types); i++) {
+    struct flock range = {.l_type = types[i], .l_start = DB_LOCKS, .l_len = DB_LOCKS_LEN};
+    bool held = ask(at, &range) && range.l_type != F_UNLCK;
+    if (held) return range.l_pid > 0 ? range.l_pid : 0; /* a description's lock names nobody */
+  }
+  return 0;
 }
 
 /* ---- who else ---- */

@@ -53,6 +53,9 @@ void locks_drop(const locks_file *file, int64_t offset);
 bool locks_held(const locks_file *file, int64_t offset);
 /* 1: somebody else holds it; 0: nobody else does; -1: that cannot be told. */
 int locks_probe(const locks_file *file, int64_t offset);
+/* The process whose SQLite keeps ours out of the file, be it this one; 0: nobody, or that cannot be
+** told. */
+int64_t locks_holder(const locks_file *file);
 
 /* How many descriptors of the file at `path` this process has open that are not our SQLite's; -1:
 ** that cannot be told here. */

@@ -39,18 +39,44 @@ static void wait_for_copy(wal_view *w) {
   while (atomic_load(&w->copying) && sys_awake_us() < until_us) sys_sleep(500);
 }
 
+/* How long to wait for whoever reads, so that the log can begin anew; 0: it is not time to. */
+static int64_t patience_us(wal_view *w) {
+  int64_t us = CHECKPOINT_WAIT_US * (int64_t)(w->pages / WAL_LONG_PAGES);
+  if (us == 0 && !atomic_load(&w->finish)) return 0;
+  if (sys_awake_us() - w->tried_us < w->apart_us) return 0;
+  if (us < CHECKPOINT_WAIT_US) us = CHECKPOINT_WAIT_US;
+  return us < WAL_WAIT_US ? us : WAL_WAIT_US;
+}
+
+/* One try after the other, since each waits for the places that it found taken, though somebody
+** newer, who is in nobody's way, may have them by now. The next commit tells whether it did: it is
+** the first of the new log then. */
+static void begin_anew(fp_store *store, int64_t wait_us) {
+  wal_view *w = &store->wal;
+  int rc, log, copied = -1;
+  int64_t until_us = sys_awake_us() + wait_us;
+  do {
+    sharing_ask(store, sys_awake_us() + CHECKPOINT_WAIT_US);
+    rc = checkpoint(store->writer.handle, SQLITE_CHECKPOINT_RESTART, &log, &copied);
+    sharing_asked(store, rc == SQLITE_OK);
+  } while ((rc & 0xff) == SQLITE_BUSY && copied >= 0 && sys_awake_us() < until_us);
+  bool same_reader = copied == w->reached;
+  w->apart_us = same_reader ? 2 * w->apart_us : WAL_APART_TIMES * wait_us;
+  if (w->apart_us > WAL_APART_US_MAX) w->apart_us = WAL_APART_US_MAX;
+  if (rc == SQLITE_OK || copied < 0) w->apart_us = 0; /* -1: another process is at it */
+  w->reached = copied;
+  w->tried_us = sys_awake_us();
+  atomic_store(&w->finish, false);
+}
+
 bool wal_finish(fp_store *store) {
   wal_view *w = &store->wal;
   if (w->pages < CHECKPOINT_PAGES) return false;
   if (w->pages > WAL_LONG_PAGES) wait_for_copy(w);
-  if (atomic_exchange(&w->finish, false)) {
-    int log, copied;
-    sharing_ask(store, sys_awake_us() + CHECKPOINT_WAIT_US);
-    int rc = checkpoint(store->writer.handle, SQLITE_CHECKPOINT_RESTART, &log, &copied);
-    sharing_asked(store, rc == SQLITE_OK);
-    return false; /* the next commit tells whether it did */
-  }
-  return w->pages >= atomic_load(&w->next);
+  int64_t wait_us = patience_us(w);
+  if (wait_us == 0) return w->pages >= atomic_load(&w->next);
+  begin_anew(store, wait_us);
+  return false;
 }
 
 /* Bare, since it runs no statement but this one: a connection that has read nothing yet does not

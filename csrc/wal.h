@@ -9,6 +9,9 @@
 **   4. Somebody who reads from an old state of the file keeps the pages after it from being copied.
 **      The log grows then, and is told of; once that reader is gone, 1 and 2 shrink it again, down
 **      to journal_size_limit.
+**   5. Readers that come one after the other may never leave it alone: whoever has the turn waits
+**      for them then, the longer the log the longer, for a sixth of the time at most. One and the
+**      same reader is waited for less and less often.
 **
 ** A checkpoint that fails changes nothing in the file, and is tried again later. */
 #ifndef FENCEPOST_WAL_H
@@ -21,7 +24,9 @@ enum {
   CHECKPOINT_PAGES = SMALL(1000, 250),
   CHECKPOINT_WAIT_US = 20000, /* for readers and other writers, of who has the turn */
   WAL_LONG_PAGES = 4 * CHECKPOINT_PAGES, /* if a reader keeps it so long, that is told of */
-  WAL_WAIT_US = 500000        /* for a copy that is under way */
+  WAL_WAIT_US = 500000,       /* for a copy that is under way */
+  WAL_APART_TIMES = 5,        /* what a try in vain to begin anew took, until the next */
+  WAL_APART_US_MAX = 10000000 /* while the same reader is there */
 };
 
 /* Once, on the writing connection of an opened store. */

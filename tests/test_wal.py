@@ -35,11 +35,23 @@ print("reading", flush=True)
 sys.stdin.readline()
 """
 
+# One look after the other, and hardly anything between them.
+RESTLESS = READER.replace("sys.stdin.readline()", """
+import threading, time
+over = threading.Event()
+threading.Thread(target=lambda: (sys.stdin.readline(), over.set()), daemon=True).start()
+while not over.wait(0.001):
+    connection.execute("COMMIT")
+    connection.execute("BEGIN")
+    connection.execute("SELECT count(*) FROM fencepost_message").fetchone()
+    time.sleep(0.02)
+""")
+
 
 @contextmanager
-def a_reader(path: Path) -> Iterator[subprocess.Popen[str]]:
+def a_reader(path: Path, program: str = READER) -> Iterator[subprocess.Popen[str]]:
     """Another program that has begun to read, and goes on until the block ends."""
-    command = [sys.executable, "-c", READER, str(path)]
+    command = [sys.executable, "-c", program, str(path)]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, encoding="utf-8") as process:
         assert process.stdout is not None
@@ -126,6 +138,21 @@ def test_a_reader_that_stays_is_told_of(path: Path) -> None:
         put(core, queue)
         assert findings(core) == ""
         assert wal_bytes(path) <= LIMIT + 10 * PAGE
+
+
+def test_readers_without_a_gap_do_not_keep_it_for_ever(path: Path) -> None:
+    """Each of them sees a newer state, but somebody always reads: the log begins anew all the same."""
+    with opening(path, normal=True) as core:
+        queue = define(core, "q")
+        with a_reader(path, RESTLESS):
+            while wal_bytes(path) <= 2 * LIMIT:
+                fill(core, queue, 1000, each=100)
+            written = 0
+            while wal_bytes(path) > LIMIT + 100 * PAGE:
+                fill(core, queue, 1000, each=100)
+                written += 1000
+                assert written < 250_000
+        assert findings(core) == ""
 
 
 def test_a_short_reader_is_not_told_of(path: Path) -> None:
