@@ -9,7 +9,7 @@
 
 enum {
   LOOK_US = 100000,              /* between two looks */
-  MOVED_MAX = SMALL(250, 2),     /* rows moved in one transaction */
+  MOVED_MAX = SMALL(64, 2),     /* rows moved in one transaction */
   WALKED_MAX = SMALL(5000, 5),   /* rows looked at in one */
   PAUSE_TIMES = 3,               /* what a slice took, until the next: others commit meanwhile */
   PAUSE_US_MIN = 2000,

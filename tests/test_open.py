@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import sqlite3
+import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
 import fencepost
 from fencepost import (
+    Busy,
     InvalidArgument,
     NewerSchema,
     StorageError,
 )
+
+
+LOCKS = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1])
+connection.execute("CREATE TABLE t (a)")
+connection.execute("BEGIN EXCLUSIVE")
+print("locked", flush=True)
+sys.stdin.readline()
+"""
 
 
 def test_opening_makes_the_file_and_its_folders(tmp_path: Path) -> None:
@@ -73,6 +87,31 @@ def test_an_applications_own_database_is_welcome(path: Path, foreign: Callable[[
         assert tx.execute("PRAGMA user_version") == [(7,)]
         assert tx.execute("PRAGMA application_id") == [(9,)]
     fencepost.open(path).close()
+
+
+@pytest.mark.parametrize("whose", ["another SQLite of this process", "another process"])
+def test_a_file_that_is_locked_says_by_whom(path: Path, whose: str) -> None:
+    """A program that keeps a file for itself: Busy names it and the file, and nothing is made."""
+    with ExitStack() as held:
+        if whose == "another process":
+            child = subprocess.Popen(
+                [sys.executable, "-c", LOCKS, str(path)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                encoding="utf-8",
+            )
+            held.enter_context(child)
+            held.callback(child.communicate, "\n")
+            assert child.stdout is not None
+            assert child.stdout.readline() == "locked\n"
+            whose = f"process {child.pid}"
+        else:
+            connection = held.enter_context(closing(sqlite3.connect(path)))
+            connection.execute("CREATE TABLE t (a)")
+            connection.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(Busy, match=f"{whose} has locked the file: {path}"):
+            fencepost.open(path, wal=True, busy_timeout=0)
+    fencepost.open(path, wal=True).close()
 
 
 def test_a_newer_schema_is_refused_and_left_alone(

@@ -141,7 +141,7 @@ def test_a_reader_that_stays_is_told_of(path: Path) -> None:
 
 
 def test_readers_without_a_gap_do_not_keep_it_for_ever(path: Path) -> None:
-    """Each of them sees a newer state, but somebody always reads: the log begins anew all the same."""
+    """Each of them sees a newer state, but somebody always reads: it begins anew all the same."""
     with opening(path, normal=True) as core:
         queue = define(core, "q")
         with a_reader(path, RESTLESS):
