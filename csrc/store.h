@@ -27,7 +27,7 @@ typedef struct wal_view {
   _Atomic int32_t next;  /* so many, and it is copied again */
   _Atomic bool finish;   /* but for the newest pages all is copied */
   _Atomic bool copying;  /* a thread of ours has the copier */
-  int32_t reached;       /* as far was it copied when it was to begin anew; as `pages`, and so is: */
+  int32_t reached;       /* so far it was copied when it was to begin anew; as `pages`, and: */
   int64_t tried_us, apart_us; /* when that was, and how long it is until the next time */
   int64_t log, copied;   /* what it found at last; with the gate, and so is: */
   int64_t pinned_us;     /* since when somebody reads from before the rest; 0: nobody */

@@ -19,7 +19,6 @@ from fencepost import (
     StorageError,
 )
 
-
 LOCKS = """
 import sqlite3, sys
 connection = sqlite3.connect(sys.argv[1])

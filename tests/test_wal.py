@@ -36,7 +36,9 @@ sys.stdin.readline()
 """
 
 # One look after the other, and hardly anything between them.
-RESTLESS = READER.replace("sys.stdin.readline()", """
+RESTLESS = READER.replace(
+    "sys.stdin.readline()",
+    """
 import threading, time
 over = threading.Event()
 threading.Thread(target=lambda: (sys.stdin.readline(), over.set()), daemon=True).start()
@@ -45,7 +47,8 @@ while not over.wait(0.001):
     connection.execute("BEGIN")
     connection.execute("SELECT count(*) FROM fencepost_message").fetchone()
     time.sleep(0.02)
-""")
+""",
+)
 
 
 @contextmanager
