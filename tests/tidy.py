@@ -114,7 +114,7 @@ PLACES = re.compile(
 CODE = {".c", ".h", ".py", ".pyi"}
 TEXT = CODE | {".md", ".toml", ".yml", ".yaml", ".cfg", ".in", ".sh"}
 TEXT_NAMES = {"Makefile", "LICENSE", ".gitignore", "run"}
-SKIPPED = {"build", "dist", "temp", "sqlite", "node_modules", "__pycache__"}
+SKIPPED = {"build", "data", "dist", "temp", "sqlite", "node_modules", "__pycache__"}
 
 
 class Finding(NamedTuple):

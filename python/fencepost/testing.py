@@ -203,10 +203,9 @@ class Kit:
         return Context(claim, "", _ByHand(self))
 
 
-@contextmanager
 def override(
     app: App, path: StrPath | None = None, *, now: datetime | None = None
-) -> Iterator[Kit]:
+) -> AbstractContextManager[Kit]:
     """
     Within the block the App lives in another file, under a clock that begins at `now` and stands
     still. `path` is where your ORM's engine points, if you have one; else a temporary file, in a
@@ -217,6 +216,11 @@ def override(
     """
     if not isinstance(app, App):
         raise InvalidArgument(f"override takes an App, not {shown(app)}")
+    return _overridden(app, path, now)
+
+
+@contextmanager
+def _overridden(app: App, path: StrPath | None, now: datetime | None) -> Iterator[Kit]:
     clock = Clock(datetime.now(timezone.utc) if now is None else now)
     with ExitStack() as closing:
         durability = app._durability
