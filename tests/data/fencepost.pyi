@@ -217,6 +217,7 @@ class Delivery(Context, Generic[T]):
     payload: T
     destination: str
     event_id: str  # stable over all attempts: the idempotency header
+    body: bytes  # the payload as the codec wrote it, the same in every attempt
 
 class Outbox(Generic[T]):
     topic: str
