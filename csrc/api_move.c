@@ -220,15 +220,19 @@ int fp_cancel(fp_store *store, fp_tx *tx, int32_t count, const int64_t *ids, int
 }
 
 int fp_replay(fp_store *store, int32_t count, const int64_t *pairs, int64_t delay_us,
-              int64_t gap_us, int32_t apply, int32_t *answers, fp_error *err) {
+              int64_t gap_us, const char *note, int32_t note_bytes, int32_t apply,
+              int32_t *answers, fp_error *err) {
   reviving r = {.count = count, .pairs = pairs, .delay_us = delay_us, .gap_us = gap_us,
-                .apply = apply != 0, .answers = answers};
+                .note = {note, note_bytes}, .apply = apply != 0, .answers = answers};
   int code = group_enter(store, NULL, err);
   if (code != FP_OK) return code;
   code = check_between("the number of messages", count, 0, BATCH_MAX, err);
   if (code == FP_OK) code = check_between("delay (microseconds)", delay_us, 0, SPAN_US_MAX, err);
   if (code == FP_OK) {
     code = check_between("the gap (microseconds)", gap_us, 0, SPAN_US_MAX / BATCH_MAX, err);
+  }
+  if (code == FP_OK) {
+    code = check_between("the note's bytes", note_bytes, 0, FAILURE_TEXT_BYTES_MAX, err);
   }
   if (code == FP_OK && apply) {
     code = group_run(store, NULL, "a replay", count * ROW_BYTES, revive, &r, err);

@@ -234,9 +234,11 @@ int fp_cancel(fp_store *store, fp_tx *tx, int32_t count, const int64_t *ids, int
               fp_error *err);
 /* What is dead or unknown, in line again. pairs: (id, generation); generation -1: whichever it is
 ** now. delay of item i: delay + i*gap. What is dead begins at attempt 0; what is unknown goes on
-** counting, with one attempt more if they are used up. */
+** counting, with one attempt more if they are used up. A note that is not empty, up to 1000 bytes,
+** is the text of its failure until it fails again or ends. */
 int fp_replay(fp_store *store, int32_t count, const int64_t *pairs, int64_t delay_us,
-              int64_t gap_us, int32_t apply, int32_t *answers, fp_error *err);
+              int64_t gap_us, const char *note, int32_t note_bytes, int32_t apply,
+              int32_t *answers, fp_error *err);
 /* What is unknown has arrived: it is done. pairs as in fp_replay; the note, up to 1000 bytes, stays
 ** as the text of its failure. A lane that halted for it goes on. answers[i]: FP_DONE, FP_GONE,
 ** FP_NOT_DEAD, FP_SUPERSEDED. */

@@ -61,8 +61,9 @@ static int64_t attempts_of(const ended *e, const facts *f) {
   return used_up ? f->max_attempts - 1 : e->attempts;
 }
 
-static int bring_back(txn *t, int64_t id, const ended *e, const facts *f, int64_t due,
+static int bring_back(txn *t, int64_t id, const ended *e, const facts *f, int64_t due, span note,
                       fp_error *err) {
+  const failure word = {.kind = LITERAL("replayed"), .text = note};
   const policy *p;
   int64_t room = 0;
   int code = db_policy(t->d, f->queue, &p, err);
@@ -88,6 +89,7 @@ static int bring_back(txn *t, int64_t id, const ended *e, const facts *f, int64_
   code = line_put(t, &at, err);
   if (code != FP_OK) return code;
   code = settle_anew(t, id, due, err);
+  if (code == FP_OK && note.bytes > 0) code = settle_trouble(t, id, &word, err);
   txn_count(t, f->queue, room < 0 ? N_WAITING : N_PENDING, 1);
   txn_count(t, f->queue, txn_state_of(e->state), -1);
   return code;
@@ -106,7 +108,7 @@ int revive(txn *t, void *argument, fp_error *err) {
     code = decide(t, id, &e, &f, g->pairs[2 * i + 1], &g->answers[i], err);
     if (code == FP_OK && g->answers[i] == FP_DONE && g->apply) {
       int64_t due = t->now_us + g->delay_us + i * g->gap_us;
-      code = bring_back(t, id, &e, &f, due, err);
+      code = bring_back(t, id, &e, &f, due, g->note, err);
     }
     facts_free(&f);
   }

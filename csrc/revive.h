@@ -12,6 +12,7 @@ typedef struct reviving {
   int32_t count;
   const int64_t *pairs; /* (id, generation); generation -1: whichever it is */
   int64_t delay_us, gap_us;
+  span note;            /* of whoever wants it; empty: none */
   bool apply;           /* false: only say what would happen */
   int32_t *answers;
 } reviving;

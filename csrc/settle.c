@@ -28,7 +28,7 @@ int settle_outcome(txn *t, const place *at, int32_t state, const failure *why, s
   return stmt_end(&s, err);
 }
 
-static int put_trouble(txn *t, int64_t id, const failure *why, fp_error *err) {
+int settle_trouble(txn *t, int64_t id, const failure *why, fp_error *err) {
   if (why->kind.at == NULL) return FP_OK;
   t->troubled = 1;
   stmt s = stmt_use(&t->d->sql, SQL_TROUBLE_PUT);
@@ -186,7 +186,7 @@ static int retry(txn *t, place *at, const fp_verdict *v, const failure *why, int
     return leave(t, at, FP_STATE_DEAD, &last, NO_SPAN, true, err);
   }
   if (v->verb == FP_LATER && at->attempts > 0) at->attempts--;
-  code = put_trouble(t, at->id, why, err);
+  code = settle_trouble(t, at->id, why, err);
   if (code == FP_OK) code = put_back(t, at, t->now_us + delay_us, err);
   return code;
 }

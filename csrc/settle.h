@@ -43,6 +43,8 @@ bool settle_keeps(const policy *p, int32_t state, int32_t life);
 int32_t settle_state(const policy *p, int32_t state);
 /* What failed before is forgotten, and max_age counts from `since_us` on. */
 int settle_anew(txn *t, int64_t id, int64_t since_us, fp_error *err);
+/* Why it failed last, as long as it is in line; without a kind nothing is written. */
+int settle_trouble(txn *t, int64_t id, const failure *why, fp_error *err);
 /* Cancels what stands at *at. `free_key` false: the key has another owner already. */
 int settle_cancel_at(txn *t, const place *at, bool free_key, fp_error *err);
 

@@ -18,6 +18,7 @@ import pytest
 import fencepost
 from commands import quiet_environment
 from fencepost.cli import root
+from fencepost.cli.watch import HEADINGS
 from fencepost.testing import Clock
 
 Ask = Callable[..., Any]
@@ -307,14 +308,13 @@ def test_top_looks_again_and_again(path: Path, run: Run) -> None:
     assert [look["queues"]["q"]["per_second"] for look in looks] == [None, 0, 0]
 
 
-def test_top_draws_on_a_terminal_and_escapes_what_it_draws(path: Path, tmp_path: Path) -> None:
-    with fencepost.open(path) as store:
-        store.queue("[bold]evil\x1b]0;title\x07").enqueue(1)
+def drawn_by_top(folder: Path, columns: int) -> bytes:
+    """What it draws on a terminal of that width."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "fencepost", "--database", "app.db", "top", "--times", "2"]
-    environment = {**quiet_environment(), "TERM": "xterm", "COLUMNS": "150"}
+    environment = {**quiet_environment(), "TERM": "xterm", "COLUMNS": f"{columns}"}
     with subprocess.Popen(
-        [*command, "--every", "0.1"], cwd=tmp_path, stdout=theirs, stderr=theirs, env=environment
+        [*command, "--every", "0.1"], cwd=folder, stdout=theirs, stderr=theirs, env=environment
     ) as process:
         os.close(theirs)
         drawn = b""
@@ -325,5 +325,23 @@ def test_top_draws_on_a_terminal_and_escapes_what_it_draws(path: Path, tmp_path:
                 break
     os.close(ours)
     assert process.returncode == 0
+    return drawn
+
+
+def test_top_draws_on_a_terminal_and_escapes_what_it_draws(path: Path, tmp_path: Path) -> None:
+    with fencepost.open(path) as store:
+        store.queue("[bold]evil\x1b]0;title\x07").enqueue(1)
+    drawn = drawn_by_top(tmp_path, 150)
     assert b"[bold]evil\\x1b]0;title\\x07" in drawn
     assert b"\x1b]0;" not in drawn
+
+
+def test_top_cuts_no_heading_at_eighty_columns(path: Path, tmp_path: Path) -> None:
+    """Nor a figure; what is too long is a queue's name, which goes on in the next line."""
+    with fencepost.open(path) as store:
+        store.queue("a-queue-with-a-name-of-many-words").enqueue_many(range(100_000))
+    drawn = drawn_by_top(tmp_path, 80).decode()
+    for heading in HEADINGS:
+        assert heading in drawn
+    assert "100000" in drawn
+    assert "…" not in drawn

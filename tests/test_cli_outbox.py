@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,8 +36,8 @@ def unknown(path: Path) -> list[int]:
 
 
 @pytest.fixture
-def ask(run: Run, path: Path) -> Callable[..., object]:
-    def ask(*arguments: str, code: int = 0) -> object:
+def ask(run: Run, path: Path) -> Callable[..., Any]:
+    def ask(*arguments: str, code: int = 0) -> Any:
         done = run("--database", str(path), "outbox", *arguments, "--json", code=code)
         return json.loads(done.stdout)
 
@@ -57,25 +58,45 @@ def test_unknown_ones_are_listed_without_payload_and_destination(
 
 
 def test_each_is_confirmed_or_retried_once(
-    ask: Callable[..., object], run: Run, path: Path, unknown: list[int]
+    ask: Callable[..., Any], run: Run, path: Path, unknown: list[int]
 ) -> None:
     """A line for each; whoever comes second is told so, and the exit code tells, too."""
     first, second, third = map(str, unknown)
-    assert ask("confirm-delivered", first, "--note", "seen there") == [
-        {"id": unknown[0], "outcome": "confirmed"}
-    ]
-    assert ask("retry", second, "--delay-seconds", "86400") == [
-        {"id": unknown[1], "outcome": "replayed"}
-    ]
-    assert ask("retry", first, second, third, "99", code=1) == [
-        {"id": unknown[0], "outcome": "not unknown"},
-        {"id": unknown[1], "outcome": "not unknown"},
-        {"id": unknown[2], "outcome": "replayed"},
-        {"id": 99, "outcome": "gone"},
+
+    def outcomes(*arguments: str, code: int = 0) -> list[tuple[int, str]]:
+        return [(one["id"], one["outcome"]) for one in ask(*arguments, code=code)]
+
+    said = outcomes("confirm-delivered", first, "--note", "seen there")
+    assert said == [(unknown[0], "confirmed")]
+    assert outcomes("retry", second, "--delay-seconds", "86400") == [(unknown[1], "replayed")]
+    assert outcomes("retry", first, second, third, "99", code=1) == [
+        (unknown[0], "not unknown"),
+        (unknown[1], "not unknown"),
+        (unknown[2], "replayed"),
+        (99, "gone"),
     ]
     ask("confirm-delivered", second, code=1)
     shown = run("--database", str(path), "show", first).stdout
     assert "confirmed: seen there" in shown
+
+
+def test_a_retry_keeps_its_note_until_it_has_arrived(
+    ask: Callable[..., Any], run: Run, path: Path, unknown: list[int]
+) -> None:
+    """What failed before is forgotten; a note is longer than a thousand bytes nowhere."""
+    first = str(unknown[0])
+    run("--database", str(path), "outbox", "retry", first, "--note", "x" * 1001, code=1)
+    ask("retry", first, "--note", "their log has it not")
+    assert "replayed: their log has it not" in run("--database", str(path), "show", first).stdout
+    app = App(path)
+    outbox = app.outbox("receipt", str)
+    outbox.handler(lambda d: None)
+    with override(app, path) as kit:
+        kit.advance(86_400)
+        kit.drain()
+        message = kit.store.message(unknown[0])
+    assert message is not None
+    assert (message.state, message.failure) == ("done", None)
 
 
 @pytest.mark.parametrize(

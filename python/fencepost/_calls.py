@@ -204,11 +204,14 @@ class Core:
         self._call(lib.fp_cancel, _pointer(tx), len(ids), ffi.new("int64_t[]", ids), answers)
         return list(answers)
 
-    def replay(self, pairs: array[int], delay_us: int, gap_us: int, *, apply: bool) -> list[int]:
+    def replay(
+        self, pairs: array[int], delay_us: int, gap_us: int, *, apply: bool, note: bytes = b""
+    ) -> list[int]:
         count = len(pairs) // 2
         answers = ffi.new("int32_t[]", count)
         flat = ffi.from_buffer("int64_t[]", pairs)
-        self._call(lib.fp_replay, count, flat, delay_us, gap_us, apply, answers)
+        said = (delay_us, gap_us, note, len(note), apply)
+        self._call(lib.fp_replay, count, flat, *said, answers)
         return list(answers)
 
     def confirm(self, pairs: array[int], note: bytes) -> list[int]:

@@ -6,6 +6,7 @@ import atexit
 import os
 import threading
 import weakref
+from array import array
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, suppress
 from datetime import datetime
@@ -185,6 +186,7 @@ class Store(AbstractContextManager["Store"]):
         *,
         delay: Span = 0,
         rate: float | None = None,
+        note: str = "",
         apply: bool = True,
     ) -> list[Replayed]:
         """
@@ -193,17 +195,14 @@ class Store(AbstractContextManager["Store"]):
         What is dead begins at its first attempt again; what is unknown goes on counting, and has
         one attempt more if they were used up: only you can know that it did not arrive.
         What was replayed since it was listed is "superseded". `apply=False` says what would happen.
+        A `note` is their `failure` of kind "replayed" until they fail again, or end.
         """
-        unwrap(self._file, None)
-        between = 0 if rate is None else gap_us(rate)
-        wanted = several(messages, "messages", Message)
-        pairs = _pack.pairs((message.id, message.generation) for message in wanted)
-        delay_us = span_us(delay, "delay")
-        answers = self._file.core.replay(pairs, delay_us, between, apply=flag(apply, "apply"))
-        return [
-            Replayed(message.id, _REPLAYED[answer])
-            for message, answer in zip(wanted, answers, strict=True)
-        ]
+        wanted, pairs = self._named(messages)
+        spans = span_us(delay, "delay"), 0 if rate is None else gap_us(rate)
+        said = name_bytes(note, "note")
+        answers = self._file.core.replay(pairs, *spans, note=said, apply=flag(apply, "apply"))
+        told = zip(wanted, answers, strict=True)
+        return [Replayed(message.id, _REPLAYED[answer]) for message, answer in told]
 
     def confirm(self, messages: Iterable[Message], /, *, note: str = "") -> int:
         """
@@ -213,9 +212,7 @@ class Store(AbstractContextManager["Store"]):
         `note`, up to 1000 bytes, is kept as the text of their `failure`, whose kind is then
         "confirmed". A lane that halted for one of them goes on.
         """
-        unwrap(self._file, None)
-        wanted = several(messages, "messages", Message)
-        pairs = _pack.pairs((message.id, message.generation) for message in wanted)
+        _, pairs = self._named(messages)
         return self._file.core.confirm(pairs, name_bytes(note, "note")).count(FP.DONE)
 
     def cancel(self, messages: Iterable[Message], /) -> int:
@@ -291,6 +288,11 @@ class Store(AbstractContextManager["Store"]):
         """
         unwrap(self._file, None)
         self._file.core.backup(path_bytes(dest), over=flag(overwrite, "overwrite"))
+
+    def _named(self, messages: Iterable[Message]) -> tuple[list[Message], array[int]]:
+        unwrap(self._file, None)
+        wanted = several(messages, "messages", Message)
+        return wanted, _pack.pairs((message.id, message.generation) for message in wanted)
 
     def _number(self, queue: str) -> int:
         number = self._file.find(queue)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable
 from typing import Any, cast, get_args
 
 import click
@@ -11,6 +12,7 @@ import click
 import fencepost
 from fencepost.cli.database import Database
 from fencepost.cli.output import Column, document, json_option, page_options, printable, table
+from fencepost.cli.words import counted
 
 STATES = get_args(fencepost.State)
 PAGE = 200  # messages that the store lists at once
@@ -28,12 +30,13 @@ def stats(database: Database, as_json: bool) -> None:
     Counts and ages by queue.
 
     What is waiting stands behind another one of its lane; late are the seconds for which the first
-    one in line has been due.
+    one in line has been due. JSON also says how many jobs are queued, running, succeeded, failed,
+    and how many deliveries are pending, sending, sent, failed, delivery_unknown.
     """
     with database.open() as store:
         found = store.stats()
     if as_json:
-        document(found)
+        document({**found, **counted(found)})
         return
     counts = ["pending", "waiting", "leased", "done", "dead"]
     counts += [state for state in ("unknown", "cancelled") if found["totals"][state]]
@@ -124,9 +127,13 @@ def listing(
     after: str | None,
     limit: int,
     as_json: bool,
+    also: Callable[[fencepost.Message], dict[str, Any]] = lambda message: {},
     **filters: Any,
 ) -> None:
-    """Print the messages in a state; `filters` as in `Store.messages`."""
+    """
+    Print the messages in a state; `filters` as in `Store.messages`; `also` is what else JSON says
+    of each.
+    """
     found: list[fencepost.Message] = []
     with database.open() as store:
         while len(found) < limit:
@@ -137,7 +144,7 @@ def listing(
             if after is None:
                 break
     if as_json:
-        document({"messages": [_message(message) for message in found], "next": after})
+        document({"messages": [_message(one) | also(one) for one in found], "next": after})
         return
     table(
         [

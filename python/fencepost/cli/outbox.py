@@ -10,6 +10,7 @@ import fencepost
 from fencepost.cli.database import Database
 from fencepost.cli.look import listing
 from fencepost.cli.output import Column, document, json_option, page_options, table
+from fencepost.cli.words import delivery
 
 DELAY_MAX = 86_400  # seconds
 
@@ -32,7 +33,15 @@ def list_unknown(
 
     Each was begun, and was not answered for. It is not sent again unless you say so.
     """
-    listing(database, "unknown", queue=topic, after=after, limit=limit, as_json=as_json)
+    listing(
+        database,
+        "unknown",
+        queue=topic,
+        after=after,
+        limit=limit,
+        as_json=as_json,
+        also=delivery,
+    )
 
 
 _ids = click.argument("ids", metavar="ID…", type=click.IntRange(1), nargs=-1, required=True)
@@ -62,9 +71,12 @@ def confirm(database: Database, ids: tuple[int, ...], note: str, as_json: bool) 
 @click.option(
     "--delay-seconds", type=click.FloatRange(0, DELAY_MAX), default=0.0, help="Due in so many."
 )
+@click.option("--note", default="", help="How you know; shown until it has arrived.")
 @json_option
 @click.pass_obj
-def retry(database: Database, ids: tuple[int, ...], delay_seconds: float, as_json: bool) -> int:
+def retry(
+    database: Database, ids: tuple[int, ...], delay_seconds: float, note: str, as_json: bool
+) -> int:
     """
     They have not arrived: they are sent again, as the same event, with one attempt more if they
     were used up.
@@ -74,7 +86,7 @@ def retry(database: Database, ids: tuple[int, ...], delay_seconds: float, as_jso
     """
 
     def act(store: fencepost.Store, message: fencepost.Message) -> str:
-        (answer,) = store.replay([message], delay=delay_seconds)
+        (answer,) = store.replay([message], delay=delay_seconds, note=note)
         dealt_with = answer.outcome in ("superseded", "not dead")
         return "not unknown" if dealt_with else answer.outcome
 
@@ -90,6 +102,7 @@ def _each(
     as_json: bool,
 ) -> int:
     answers: dict[int, str] = {}
+    now: dict[int, fencepost.Message] = {}
     with database.open() as store:
         for id_ in ids:
             message = store.message(id_)
@@ -99,8 +112,14 @@ def _each(
                 answers[id_] = "not unknown"
             else:
                 answers[id_] = act(store, message)
+            found = store.message(id_)
+            if found is not None:
+                now[id_] = found
     if as_json:
-        document([{"id": id_, "outcome": said} for id_, said in answers.items()])
+        told = {id_: delivery(message) for id_, message in now.items()}
+        document(
+            [{"id": id_, "outcome": said, **told.get(id_, {})} for id_, said in answers.items()]
+        )
     else:
         table([Column("id", right=True, style="bold"), Column("outcome")], list(answers.items()))
     return 0 if set(answers.values()) == {success} else 1

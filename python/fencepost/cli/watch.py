@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import click
-from rich.box import ROUNDED
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
@@ -18,6 +18,7 @@ from fencepost.cli.database import Database
 from fencepost.cli.output import cell, document, json_option, printable
 
 STATES = ("pending", "waiting", "leased", "done", "dead", "unknown", "cancelled")
+HEADINGS = ("pending", "waiting", "leased", "dead", "unknown", "late, s", "next, s", "ended/s")
 REST = "(others)"  # a queue's name cannot be told from it, but then it is not among the rest
 
 
@@ -208,14 +209,16 @@ def _ended(queue: dict[str, Any]) -> int:
 
 
 def _drawn(told: dict[str, Any]) -> Table:
+    """Within 80 columns; where that is not enough, a queue's name goes on below itself."""
     grid = Table(
         title=Text(f"{printable(told['path'])}  {cell(told['time'])}"),
         header_style="bold",
-        box=ROUNDED,
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
     )
-    grid.add_column("queue", style="bold", no_wrap=True)
-    names = ("pending", "waiting", "leased", "dead", "unknown", "late, s", "next in, s", "ended/s")
-    for name in names:
+    grid.add_column("queue", style="bold", overflow="fold")
+    for name in HEADINGS:
         grid.add_column(name, justify="right", no_wrap=True)
     for name, queue in told["queues"].items():
         late, dead = queue["oldest_age"], queue["dead"]
