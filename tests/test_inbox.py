@@ -60,8 +60,8 @@ def only(kit: Kit, state: fencepost.State) -> Message:
 # ---- once ----------------------------------------------------------------------------------------
 
 
-def test_the_same_message_twice_is_one(app: App, kit: Kit) -> None:
-    """H11: a duplicate, a conflict that changes nothing, and the same id at another address."""
+def test_h11_the_same_message_twice_is_one(app: App, kit: Kit) -> None:
+    """A duplicate, a conflict that changes nothing, and the same id at another address."""
     inbox, other = handled(app), handled(app, "refunds")
     assert inbox.accept("42", Paid(1)) == "accepted"
     assert inbox.accept("42", Paid(1)) == "duplicate"
@@ -360,7 +360,7 @@ def test_there_are_two_ways_to_settle(app: App) -> None:
 # ---- two processes -------------------------------------------------------------------------------
 
 
-def test_two_processes_accept_one_message_once(
+def test_h11_two_processes_accept_one_message_once(
     tmp_path: Path, elsewhere: Callable[[str], str], path: Path
 ) -> None:
     """Each tries all; each id is accepted by one of them, and a duplicate for the other."""

@@ -78,8 +78,10 @@ def test_a_sender_that_is_killed_leaves_what_is_known(
     assert (len(sent(notes, 1)), len(sent(notes, 2))) == (first, 1)
 
 
-def test_sent_again_by_name_it_is_the_same_event(path: Path, notes: Notes, senders: Killer) -> None:
-    """H12: published, then killed before the mark. Those of one lane arrive in their order."""
+def test_h12_sent_again_by_name_it_is_the_same_event(
+    path: Path, notes: Notes, senders: Killer
+) -> None:
+    """Published, then killed before the mark. Those of one lane arrive in their order."""
     send(path, notes, 1, 2, on_unknown="retry")
     assert senders.run(path, str(notes.path), "sent", -1, "retry").killed
     assert senders.run(path, str(notes.path), NEVER, -1, "retry").said == ["done"]

@@ -50,7 +50,7 @@ PYTHON_FLOORS = [
     "errors values _core _core_test _crew _pace _points _sameness",
     "_checks",
     "spans codec _lib _signals",
-    "_pack _codes",
+    "_pack _codes envelope",
     "_arguments _calls",
     "policies _verdicts _guest",
     "_file _beside _drivers",

@@ -15,6 +15,7 @@ from fencepost.app import App
 from fencepost.claims import Batch, Claim
 from fencepost.codec import Codec
 from fencepost.context import Context
+from fencepost.envelope import Contracts, Envelope, Fault
 from fencepost.errors import (
     Busy,
     Cancelled,
@@ -45,6 +46,7 @@ from fencepost.values import (
     Content,
     Enqueued,
     Failure,
+    FailureKind,
     Message,
     Options,
     Page,
@@ -72,11 +74,15 @@ __all__ = [
     "Conflict",
     "Content",
     "Context",
+    "Contracts",
     "Delivery",
     "DeliveryUnknown",
     "Enqueued",
+    "Envelope",
     "Error",
     "Failure",
+    "FailureKind",
+    "Fault",
     "ForkedHandle",
     "Gone",
     "Handle",

@@ -13,6 +13,7 @@ from fencepost._runs import Host, Run, log_raised
 from fencepost._verdicts import QUEUES_OWN, acked, backoff_us, failed, raised, retry
 from fencepost.claims import Claim
 from fencepost.context import Context
+from fencepost.envelope import Unfit
 from fencepost.errors import LeaseLost, PayloadError
 from fencepost.values import Backoff
 
@@ -144,8 +145,9 @@ class ContextRun(Run):
         return retry(self._claim._key, delay_us, "error", "RolledBack", text)
 
     def _unreadable(self, error: PayloadError) -> None:
-        log.warning("%s %d: its payload cannot be decoded", self.name, self._claim.id)
-        self.verdicts = [failed(self._claim._key, "undecodable", None, str(error))]
+        kind = error.kind if isinstance(error, Unfit) else "undecodable"
+        log.warning("%s %d: it cannot be handled: %s", self.name, self._claim.id, kind)
+        self.verdicts = [failed(self._claim._key, kind, None, str(error))]
 
     def _raised(self, error: BaseException) -> None:
         self._note_interruption(error)

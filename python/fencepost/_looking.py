@@ -19,7 +19,7 @@ from fencepost.errors import InvalidArgument
 from fencepost.spans import SECOND, moment, moment_us, seconds
 from fencepost.values import STATES, Failure, Message, Page, State
 
-__all__ = ["counted", "messages", "outcome_state", "page", "stats", "with_windows"]
+__all__ = ["counted", "messages", "outcome_state", "page", "stats", "window", "with_windows"]
 
 LIMIT_MAX: Final = 200  # rows of one page
 WEEK_US: Final = 7 * 86_400 * SECOND
@@ -187,7 +187,11 @@ def with_windows(file: File, told: dict[str, Any]) -> dict[str, Any]:
     """The same; of inboxes also for how many seconds after its end a message's id answers."""
     for name, queue in told["queues"].items():
         if queue["profile"] == "inbox":
-            policy = file.core.queue_find(None, name.encode())[1]
-            window_us = policy["key_window_us"] or max(policy["keep_us"], WEEK_US)  # as policy.c
-            queue["dedupe_window"] = seconds(window_us)
+            queue["dedupe_window"] = window(file, name)
     return told
+
+
+def window(file: File, queue: str) -> float:
+    """For how many seconds after the end of its message a lasting key answers."""
+    policy = file.core.queue_find(None, queue.encode())[1]
+    return seconds(policy["key_window_us"] or max(policy["keep_us"], WEEK_US))  # as policy.c

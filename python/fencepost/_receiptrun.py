@@ -23,6 +23,7 @@ from fencepost._runs import Host
 from fencepost._verdicts import QUEUES_OWN, renewed, retry
 from fencepost.claims import QUEUE, Claim
 from fencepost.context import Context
+from fencepost.envelope import Unfit
 from fencepost.errors import Error, LeaseLost
 from fencepost.inbox import Inbox
 from fencepost.spans import SECOND
@@ -63,7 +64,18 @@ class ReceiptRun(ContextRun):
     # ---- the steps -------------------------------------------------------------------------------
 
     def _arguments(self, context: Context) -> Arguments:
-        return [context, self._claim.payload], {}
+        return [context, self._said(context)], {}
+
+    def _said(self, context: Context) -> Any:
+        """The payload, or the fault that is there instead. `PayloadError`."""
+        envelope, contracts = context.envelope, self._inbox._contracts
+        if envelope.fault is not None:
+            if not self._inbox._faults:
+                raise Unfit("fault", f"its sender says that it failed: {envelope.fault.code}")
+            return envelope.fault
+        if contracts is None:
+            return self._claim.payload
+        return self._file.codec.decode(self._claim.body, contracts.type_of(envelope.contract))
 
     def _returned(self, context: Context, result: object) -> None:
         if not self._inbox._completes:

@@ -27,6 +27,7 @@ from fencepost._registry import Around, Registry
 from fencepost._schedule import Rule, Schedule, cron, every
 from fencepost.codec import JSON, Codec, check_type
 from fencepost.context import Context
+from fencepost.envelope import Contracts
 from fencepost.errors import InvalidArgument
 from fencepost.inbox import Inbox
 from fencepost.jobs import Job, JobPolicy
@@ -203,15 +204,19 @@ class App:
         return outbox
 
     @overload
+    def inbox(self, address: str, type: Contracts[T], /, **policy: Unpack[Policy]) -> Inbox[T]: ...
+    @overload
     def inbox(self, address: str, type: type[T], /, **policy: Unpack[Policy]) -> Inbox[T]: ...
     @overload
     def inbox(self, address: str, type: TypeForm[T], /, **policy: Unpack[Policy]) -> Inbox[T]: ...
     def inbox(self, address: str, type: Any, /, **policy: Unpack[Policy]) -> Inbox[Any]:
         """
         Declare what comes in at an address, which is also its queue's name: once for each message
-        id, for as long as `key_window` says. A worker runs its `handler`.
+        id, for as long as `key_window` says. A worker runs its `handler`. `Contracts` are several
+        types, told apart by the contract that each message names.
         """
-        check_type(self.codec, type)
+        for one in type.types.values() if isinstance(type, Contracts) else (type,):
+            check_type(self.codec, one)
         declaration = declared(address, policy, FP.PROFILE_INBOX)
         inbox: Inbox[Any] = Inbox(declaration, type, home=self._file)
         self._registry.add_box(inbox)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from fencepost._pack import Verdict
 from fencepost._verdicts import acked
+from fencepost.envelope import Envelope, without_envelope
 from fencepost.errors import Cancelled, InvalidArgument
 from fencepost.spans import moment
 from fencepost.transactions import Transaction, Tx
@@ -60,7 +61,12 @@ class Context:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        return self._claim.headers
+        return without_envelope(self._claim.headers)
+
+    @property
+    def envelope(self) -> Envelope:
+        """What its sender said around the payload; empty if that was nothing."""
+        return Envelope.of(self._claim.headers)
 
     @property
     def enqueued_at(self) -> datetime:

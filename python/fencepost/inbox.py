@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, overl
 
 from fencepost import _looking
 from fencepost._calls import FP
-from fencepost._checks import function, name_bytes, shown, whole
+from fencepost._checks import flag, function, name_bytes, shown, whole
 from fencepost._declared import Declared
 from fencepost._enqueue import entry, put_entries, send
 from fencepost._file import File
 from fencepost._sameness import sameness
 from fencepost._verdicts import QUEUES_OWN, acked, retry
 from fencepost.context import Context
+from fencepost.envelope import NOTHING, Contracts, Envelope, Fault, beside, checked
 from fencepost.errors import Conflict, InvalidArgument
 from fencepost.policies import Declaration
 from fencepost.spans import span_us
@@ -36,6 +37,7 @@ T = TypeVar("T")
 Accepted: TypeAlias = Literal["accepted", "duplicate", "conflict"]
 Settle: TypeAlias = Literal["accepted", "completed"]
 Handler = Callable[[Context, T], object]
+FaultHandler = Callable[[Context, T | Fault], object]
 
 TOKEN_MAX: Final = 2**63 - 1
 COMPLETION: Final = 300  # seconds
@@ -45,39 +47,67 @@ class Inbox(Declared[T]):
     """Messages of one type that come in at one address. Made by `App.inbox`."""
 
     def __init__(self, declaration: Declaration, type: Any, *, home: Callable[[], File]) -> None:
-        super().__init__(declaration, type, home=home)
+        super().__init__(declaration, Any if isinstance(type, Contracts) else type, home=home)
         self.address = declaration.name
-        self._handler: Handler[T] | None = None  # what follows is for the worker
+        self._contracts: Contracts[T] | None = type if isinstance(type, Contracts) else None
+        self._handler: Handler[T] | FaultHandler[T] | None = None  # what follows is for the worker
+        self._faults = False
         self._completes = False
         self._completion_us = 0
 
     def accept(
-        self, message_id: str, payload: T | bytes, /, **options: Unpack[Options]
+        self,
+        message_id: str,
+        payload: T | bytes | None,
+        /,
+        *,
+        envelope: Envelope = NOTHING,
+        **options: Unpack[Options],
     ) -> Accepted:
         """
         Take a message in, durably; in `tx`, with its commit. Then its sender may forget it.
 
         "duplicate": it is there already, or has been dealt with; "conflict": another message is
-        there under this id, and nothing was changed. The same is what says the same in payload and
-        `headers`; JSON objects are compared without the order of their names. An id answers until
-        its message has ended and `key_window` (the longer of `keep` and 7 days) has passed. `bytes`
-        are the payload as it came, encoded. Raises as `Queue.enqueue`, but no `Conflict`.
+        there under this id, and nothing was changed. The same is what says the same in payload,
+        `envelope` and `headers`; JSON objects are compared without the order of their names. An id
+        answers until its message has ended and `dedupe_window` has passed. `bytes` are the payload
+        as it came, encoded; with an envelope's fault there is none. Raises as `Queue.enqueue`, but
+        no `Conflict`.
         """
         if "key" in options or "unique" in options:
             raise InvalidArgument("the message's id is its key")
         tx = options.get("tx")
         file = self._file(tx)
-        body = payload if isinstance(payload, bytes) else file.codec.encode(payload)
         name_bytes(message_id, "a message's id")
-        one = entry(body, {**options, "key": message_id})
+        headers = beside(self._enveloped(payload, checked(envelope)), options.get("headers", {}))
+        body = payload if isinstance(payload, bytes) else file.codec.encode(payload)
+        one = entry(body, {**options, "key": message_id, "headers": headers})
         put = put_entries(file, [one])
-        put.digests = sameness(body, options.get("headers", {}))
+        put.digests = sameness(body, headers)
         wait_us = span_us(options.get("wait", 0), "wait")
         try:
             answers = send(file, self._declaration, put, tx=entered(file, tx), wait_us=wait_us)
         except Conflict:
             return "conflict"
         return "accepted" if answers[0].created else "duplicate"
+
+    def _enveloped(self, payload: object, envelope: Envelope) -> Envelope:
+        if envelope.fault is not None and payload is not None:
+            raise InvalidArgument("a message with a fault has no payload: it is None")
+        if self._contracts is None:
+            return envelope
+        return self._contracts._envelope(payload, envelope)
+
+    @property
+    def dedupe_window(self) -> float:
+        """
+        For how many seconds after its message's end an id answers: `key_window`, or the longer of
+        `keep` and 7 days.
+        """
+        file = self._file(None)
+        unwrap(file, None)
+        file.queue(self._declaration, None)
+        return _looking.window(file, self.address)
 
     def message(self, message_id: str, /) -> Message | None:
         """What became of the message of this id; None: it never came, or retention took it."""
@@ -94,16 +124,21 @@ class Inbox(Declared[T]):
     def handler(self, fn: Handler[T], /) -> Handler[T]: ...
     @overload
     def handler(
-        self, /, *, settle: Settle = "accepted", timeout: Span = COMPLETION
+        self, /, *, faults: Literal[True], settle: Settle = ..., timeout: Span = ...
+    ) -> Callable[[FaultHandler[T]], FaultHandler[T]]: ...
+    @overload
+    def handler(
+        self, /, *, settle: Settle = ..., timeout: Span = ...
     ) -> Callable[[Handler[T]], Handler[T]]: ...
     def handler(
         self,
-        fn: Handler[T] | None = None,
+        fn: Any = None,
         /,
         *,
+        faults: bool = False,
         settle: Settle = "accepted",
         timeout: Span = COMPLETION,
-    ) -> Handler[T] | Callable[[Handler[T]], Handler[T]]:
+    ) -> Any:
         """
         A worker calls the function with the context and the payload of each message.
 
@@ -112,16 +147,20 @@ class Inbox(Declared[T]):
         With `settle="completed"` its return only means that the work has begun elsewhere:
         the message is held until `complete` says how that ended, `timeout` seconds at the most;
         then, or when the worker ends, it comes again. Each that is held takes a thread.
+
+        With `faults` it is called with the `Fault` of a message that has one in its envelope; else
+        such a message is a dead letter of kind "fault".
         """
         if settle not in ("accepted", "completed"):
             raise InvalidArgument(f'settle is "accepted" or "completed", not {shown(settle)}')
         timeout_us = span_us(timeout, "timeout")
+        flag(faults, "faults")
 
-        def register(fn: Handler[T]) -> Handler[T]:
+        def register(fn: Any) -> Any:
             function(fn, "a handler")
             if self._handler is not None:
                 raise InvalidArgument(f"inbox {self.address} has a handler already")
-            self._handler, self._completes = fn, settle == "completed"
+            self._handler, self._faults, self._completes = fn, faults, settle == "completed"
             self._completion_us = timeout_us
             return fn
 

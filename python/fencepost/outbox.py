@@ -16,6 +16,7 @@ from fencepost._declared import Declared
 from fencepost._enqueue import digests, entry, put_entries, send, write_headers
 from fencepost._file import File
 from fencepost.context import Context, Errand
+from fencepost.envelope import NOTHING, Envelope, beside, checked, without_envelope
 from fencepost.errors import InvalidArgument, PayloadError
 from fencepost.policies import Declaration
 from fencepost.spans import span_us
@@ -41,19 +42,27 @@ class Delivery(Context, Generic[T]):
     `event_id` is the same for all attempts, and no other event's in any file: send it along, as the
     idempotency key or the message's id, so that the receiver can tell a repetition. `headers` are
     those of `send()`, and the attributes of a CloudEvent: ce-id, ce-source, ce-type, ce-time and
-    ce-specversion.
+    ce-specversion; of what its envelope says, ce-traceparent, ce-correlationid and ce-causationid.
     """
 
     def __init__(self, claim: Claim[T], topic: str, errand: Errand, file: File) -> None:
         """`PayloadError` if it cannot be read."""
         super().__init__(claim, topic, errand)
-        said = dict(claim.headers)
+        written = claim.headers
+        said = dict(without_envelope(written))
+        envelope = Envelope.of(written)
         if DESTINATION not in said:
             raise PayloadError("it has no destination")
         self.payload: T = claim.payload
         self.destination = said.pop(DESTINATION)
         self.event_id = f"{file.uuid}-{claim.id}"
+        belongs = {
+            "ce-traceparent": envelope.trace,
+            "ce-correlationid": envelope.correlation,
+            "ce-causationid": envelope.causation,
+        }
         self._headers = {
+            **{name: value for name, value in belongs.items() if value},
             "ce-source": f"urn:uuid:{file.uuid}",
             "ce-type": topic,
             "ce-time": claim.enqueued_at.isoformat(),
@@ -83,14 +92,22 @@ class Outbox(Declared[T]):
         self.topic = declaration.name
         self._handler: Handler[T] | None = None
 
-    def send(self, destination: str, payload: T, /, **options: Unpack[Options]) -> Enqueued:
+    def send(
+        self,
+        destination: str,
+        payload: T,
+        /,
+        *,
+        envelope: Envelope = NOTHING,
+        **options: Unpack[Options],
+    ) -> Enqueued:
         """
         Have it delivered; in `tx`, if and when that commits.
 
         It arrives once, or more than once, or is put aside as `unknown`; never not at all without a
         dead letter. Within a `lane` they are sent one after the other, also while the first one is
-        being retried. An equal message under a `key` goes to the same destination. Raises as
-        `Queue.enqueue`.
+        being retried. An equal message under a `key` goes to the same destination. `envelope` is
+        what its handler finds as `Delivery.envelope`. Raises as `Queue.enqueue`.
         """
         name_bytes(destination, "a destination")
         said = options.get("headers", {})
@@ -99,7 +116,8 @@ class Outbox(Declared[T]):
         one = entry(file.codec.encode(payload), options)
         if DESTINATION in said:
             raise InvalidArgument(f"{DESTINATION} is said by the destination itself")
-        one = one._replace(headers=write_headers({**said, DESTINATION: destination}))
+        headers = {**beside(checked(envelope), said), DESTINATION: destination}
+        one = one._replace(headers=write_headers(headers))
         put = put_entries(file, [one])
         if one.key is not None:
             put.digests = digests([one.body], destination)

@@ -15,6 +15,7 @@ __all__ = [
     "Content",
     "Enqueued",
     "Failure",
+    "FailureKind",
     "Message",
     "Options",
     "Page",
@@ -89,8 +90,28 @@ class Enqueued(NamedTuple):
     created: bool
 
 
+FailureKind: TypeAlias = Literal[
+    "error",
+    "worker_lost",
+    "too_old",
+    "timeout",
+    "damaged",
+    "undecodable",
+    "unencodable",
+    "unknown_name",
+    "unknown_contract",
+    "unsupported_version",
+    "fault",
+    "completion_failed",
+    "completion_timeout",
+    "stopped",
+    "confirmed",
+    "replayed",
+]
+
+
 class Failure(NamedTuple):
-    """How it failed: `kind` is error, worker_lost, undecodable, unknown_name, too_old, …"""
+    """How it failed: `kind` is a `FailureKind`, unless a newer release wrote it."""
 
     kind: str
     code: str | None
