@@ -8,44 +8,20 @@ hand of the clock stands still, and nothing is drawn at random, so two runs leav
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
-from typing import Any, NamedTuple
 
+import harness_cases_boxes as boxes
 import harness_scenes as scene
 from fencepost._calls import Core
 from fencepost._guest import Guest
 from fencepost._pack import Take
+from harness_case import CASES, DONE, Case, Context, case
 from harness_core import Verdict, ack, define, lib, look_after, put, settle, take
 from harness_core import tx as transaction
 from harness_scenes import LEASE, MONTH_LATER, fail, say
 
-DONE = [lib.FP_DONE]
-Context = Any
+__all__ = ["CASES", "DONE", "Case", "Context", "case"]
 
-
-class Case(NamedTuple):
-    """One commit. `operate` asserts its own answer: a success that did nothing is none."""
-
-    name: str
-    prepare: Callable[[Core], Context]
-    operate: Callable[[Core, Context], None]
-
-    def __str__(self) -> str:
-        return self.name
-
-
-CASES: list[Case] = []
-
-
-def case(
-    prepare: Callable[[Core], Context], into: list[Case] = CASES
-) -> Callable[[Callable[[Core, Context], None]], None]:
-    """The operation decorated, after `prepare`; named as it is."""
-
-    def add(operate: Callable[[Core, Context], None]) -> None:
-        into.append(Case(operate.__name__.replace("_", " "), prepare, operate))
-
-    return add
+assert boxes.__doc__  # its cases are among them
 
 
 # ---- putting in ----------------------------------------------------------------------------------
@@ -236,26 +212,6 @@ def settle_a_batch_in_every_way(core: Core, held: Context) -> None:
     assert settle(core, *said) == DONE * 5
 
 
-@case(scene.sending)
-def begin(core: Core, held: Context) -> None:
-    assert settle(core, say(held[0], lib.FP_BEGIN, -1), say(held[1], lib.FP_BEGIN, -1)) == DONE * 2
-
-
-@case(scene.sending)
-def ack_what_was_begun(core: Core, held: Context) -> None:
-    assert ack(core, *held) == DONE * 2
-
-
-@case(scene.sending)
-def put_aside_as_unknown(core: Core, held: Context) -> None:
-    assert settle(core, say(held[0], lib.FP_UNKNOWN)) == DONE
-
-
-@case(scene.sender_lost)
-def claim_that_puts_aside_as_unknown(core: Core, held: Context) -> None:
-    assert take(core, held[0].queue, 5) == []
-
-
 # ---- by id ---------------------------------------------------------------------------------------
 
 
@@ -278,16 +234,6 @@ def cancel_waiting(core: Core, id: Context) -> None:
 def replay(core: Core, ids: Context) -> None:
     pairs = array("q", [ids[0], -1, ids[1], 1])
     assert core.replay(pairs, 5, 1, apply=True) == DONE * 2
-
-
-@case(scene.unknown)
-def retry_what_is_unknown(core: Core, held: Context) -> None:
-    assert core.replay(array("q", [held.id, 1]), 0, 0, apply=True) == DONE
-
-
-@case(scene.unknown)
-def confirm_what_is_unknown(core: Core, held: Context) -> None:
-    assert core.confirm(array("q", [held.id, 1]), b"seen there") == DONE
 
 
 @case(scene.ended)

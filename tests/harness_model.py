@@ -32,6 +32,7 @@ class Queue:
     bulk: bool = False
     halts: bool = False
     resends: bool = False
+    strict: bool = False
     max_attempts: int = 2
     lane_width: int = 1
     paused: bool = False
@@ -221,7 +222,8 @@ class Model:
         if one.state not in (PENDING, WAITING, *OUT):
             return int(lib.FP_ALREADY if one.token == held.token else lib.FP_LOST)
         elsewhere = one.queue.bulk and one.holder != handle
-        if one.state not in OUT or one.token != held.token or elsewhere:
+        too_late = one.queue.strict and one.place <= self.now
+        if one.state not in OUT or one.token != held.token or elsewhere or too_late:
             return int(lib.FP_LOST)
         if verb == "RETRY" and one.attempts >= one.queue.max_attempts:
             self.end(one, DEAD, held.token)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fencepost._calls import Core
+from fencepost._pack import Fired
 from harness_core import START, Held, Verdict, ack, define, die, lib, put, settle, take
 
 LEASE = 30_000_000
@@ -106,6 +107,39 @@ def sending(core: Core) -> list[Held]:
     held = take(core, queue, 2)
     core.settle(None, [Verdict(held[0].id, held[0].token, lib.FP_BEGIN, -1)])
     return held
+
+
+def inbox(core: Core) -> int:
+    """One that came, under its id, with what its digest is made of."""
+    queue = define(core, "inbox", lib.FP_PROFILE_INBOX)
+    put(core, queue, b"{}", keys=[b"42"], life=lib.FP_LIFE_LASTING, digests=b"d" * 32)
+    return queue
+
+
+def inbox_held(core: Core) -> Held:
+    return take(core, inbox(core))[0]
+
+
+def inbox_late(core: Core) -> tuple[Held, Held]:
+    """Claimed twice: the first claim is lost."""
+    held = inbox_held(core)
+    core.hand(held.lease_end)
+    return held, take(core, held.queue)[0]
+
+
+def fired(core: Core) -> int:
+    """A schedule that has fired; its job's kind."""
+    queue, kind = jobs(core), core.kind(None, b"clean")
+    put(core, queue, b"{}", kind=kind)
+    core.schedule_keep(None, Fired(b"clean daily", b"0 2 * * *", b"UTC", kind, 0, START, 0))
+    return kind
+
+
+def full(core: Core) -> int:
+    """Nobody else finds room."""
+    queue = jobs(core, max_size=2)
+    put(core, queue, b"a", b"b")
+    return queue
 
 
 def sender_lost(core: Core) -> list[Held]:

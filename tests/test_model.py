@@ -62,7 +62,13 @@ from harness_model import (
     Saying,
 )
 
-NAMES = {"bulk": lib.FP_PROFILE_QUEUE, "jobs": lib.FP_PROFILE_JOB, "halts": lib.FP_PROFILE_OUTBOX}
+NAMES = {
+    "bulk": lib.FP_PROFILE_QUEUE,
+    "jobs": lib.FP_PROFILE_JOB,
+    "halts": lib.FP_PROFILE_OUTBOX,
+    "strict": lib.FP_PROFILE_INBOX,
+}
+MANY = len(NAMES)
 VERBS = ["ACK", "ACK", "RETRY", "RELEASE", "LATER", "FAIL", "CANCEL", "RENEW"]
 VERBS += ["BEGIN", "BEGIN", "BEGIN", "UNKNOWN"]
 
@@ -100,6 +106,7 @@ class Machine(RuleBasedStateMachine):
             policy.update(on_dead=int(halts), on_unknown=int(resends))
             number = define(self.cores[0], name, profile, **policy)
             queue = Queue(number, bulk=name == "bulk", halts=halts, resends=resends)
+            queue.strict = name == "strict"
             self.model.queues[number] = queue
             for lane in (None, b"x", b"x"):
                 said = Put(b"a", START, lane=lane)
@@ -145,7 +152,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(
         handle=handles,
-        picks=st.lists(which, min_size=1, max_size=3, unique_by=lambda pick: pick % 3),
+        picks=st.lists(which, min_size=1, max_size=3, unique_by=lambda pick: pick % MANY),
         limit=st.integers(1, 4),
         lease=st.sampled_from([1, 5, 20]),
     )
@@ -154,7 +161,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(
         handle=handles,
-        order=st.permutations(range(3)),
+        order=st.permutations(range(MANY)),
         limit=st.integers(1, 6),
         verdicts=st.lists(st.tuples(st.sampled_from(VERBS), spans), max_size=6),
         later=st.sampled_from([0, 0, 1, 5, 20]),
