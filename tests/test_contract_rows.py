@@ -132,7 +132,7 @@ def test_what_came_in_may_wait_go_first_and_be_taken_back(app: App, kit: Kit) ->
 # ---- words ---------------------------------------------------------------------------------------
 
 C_KIND = re.compile(r'kind = LITERAL\("(\w+)"\)')
-SAYS_ONE = r"\b(?:failed|failure|later|retry|unknown|Unfit)\((?:[^()\"]|\([^()]*\))*"
+SAYS_ONE = r"\b(?:failed|failure|later|retry|unknown|Unfit|_open)\((?:[^()\"]|\([^()]*\))*"
 PYTHON_KIND = re.compile(rf"(?:{SAYS_ONE}|kind if [^\"]*)\"(\w+)\"")
 
 

@@ -1,4 +1,4 @@
-"""docs/orders.md is true: its code is the example's, its table is what a death leaves, its numbers."""
+"""docs/orders.md is true: its code is the example's, its table what a death leaves."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args
 
@@ -24,12 +22,14 @@ ROOT = Path(__file__).resolve().parent.parent
 SHOP = ROOT / "examples" / "orders" / "shop.py"
 WALK = (ROOT / "docs" / "orders.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-DEATH = re.compile(r"^\| [^|]+ \| `(\w+) (\w+)` \| (\d) \| (\d) \| ([\w ]+) \| ([\w ]+) \|$", re.M)
+DEATH = re.compile(
+    r"^\| [^|]+ \| `(\w+) (\w+)` \| (\d) \| (\d) \| ([\w ]+) \| ([\w ]+) \|$", re.MULTILINE
+)
 NUMBER = re.compile(r"^ {4}(\w[\w ]+?)  +(\d+)$", re.MULTILINE)
 
 
 @pytest.fixture
-def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The example, in a folder of its own."""
     monkeypatch.chdir(tmp_path)
     spec = importlib.util.spec_from_file_location("orders_shop", SHOP)
@@ -37,7 +37,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    yield module
+    return module
 
 
 def test_its_code_is_the_examples() -> None:
@@ -96,21 +96,23 @@ def test_the_program_may_be_killed_at_any_time(tmp_path: Path) -> None:
     orders = 200
     command = [sys.executable, str(SHOP), f"{orders}", "1"]
     receipts = tmp_path / "receipts.txt"
-    seen = 0
     for _ in range(5):
-        with subprocess.Popen(
-            command, cwd=tmp_path, stdout=subprocess.DEVNULL, start_new_session=True
-        ) as process:
-            more = chance.randrange(1, 30)
-            until(lambda more=more: lines(receipts) >= seen + more or process.poll() is not None)
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-        seen = lines(receipts)
+        kill_at(command, tmp_path, lines(receipts) + chance.randrange(1, 30))
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     said = {words.strip(): int(n) for words, n in map(split, done.stdout.splitlines())}
     told = {words: int(n) for words, n in NUMBER.findall(WALK) if words != "workers killed"}
     assert len(told) == 4
     assert told.items() <= said.items()
+
+
+def kill_at(command: list[str], folder: Path, receipts: int) -> None:
+    """The program and what it has started, when so many receipts are outside."""
+    with subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.DEVNULL, start_new_session=True
+    ) as process:
+        until(lambda: lines(folder / "receipts.txt") >= receipts or process.poll() is not None)
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def lines(path: Path) -> int:
