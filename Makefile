@@ -7,7 +7,7 @@ LIBASAN = $(shell $(or $(CC),cc) -print-file-name=libasan.so)
 LIBUBSAN = $(shell $(or $(CC),cc) -print-file-name=libubsan.so)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build test hostile long lint format asan tsan leaks bench bench-peers clean
+.PHONY: help venv build test hostile long compat lint format asan tsan leaks bench bench-peers clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
@@ -27,6 +27,17 @@ hostile: build ## the tests that need the test build
 
 long: build ## the tests that take minutes
 	$(PYTEST) -m long --timeout 1800
+
+# Too much for the developers' environment, or for its Python: each has one under build/compat.
+COMPAT := build/compat
+COMPAT_PIP := $(PYTHON) -m pip --disable-pip-version-check -q
+COMPAT_NEEDS := cffi msgspec cronsim hypothesis pytest pytest-asyncio pytest-benchmark pytest-timeout
+
+compat: build ## LangGraph's conformance suite over our checkpointer, which it installs
+	$(PYTHON) -m venv --without-pip $(COMPAT)/langgraph
+	$(COMPAT_PIP) --python $(COMPAT)/langgraph install $(COMPAT_NEEDS) \
+	  langgraph langgraph-checkpoint-conformance
+	PYTHONPATH=python $(COMPAT)/langgraph/bin/python -m pytest $(ARGS) tests/test_langgraph.py
 
 lint: ## ruff, mypy, tidy
 	$(PYTHON) -m ruff check .

@@ -6,7 +6,7 @@ How the core is built: stock SQLite, our C beside it, and cffi's glue between bo
 
 `fencepost._core` is what wheels carry. `fencepost._core_test` comes from the same sources with
 asserts on and faults on demand; editable installs, `--inplace` and sanitizer builds have it, wheels
-never do. cffi reads the declarations from the marked region of csrc/fencepost.h, so there is no
+never do. cffi reads the declarations from the marked regions of csrc/fencepost.h, so there is no
 second copy of them to drift.
 
 Settings, all from the environment:
@@ -48,6 +48,7 @@ from setuptools.errors import CompileError, SetupError
 
 ROOT = Path(__file__).resolve().parent
 CSRC = ROOT / "csrc"
+FACES = ["fencepost.h", "fencepost_shelf.h"]  # what cffi reads
 
 ABI_FLOOR = "cp310"
 LIMITED_API = "0x030A0000"
@@ -181,12 +182,11 @@ def region(text: str, mark: str) -> str:
 
 
 def glue(module: str) -> str:
-    """The C that cffi writes for `module`, from its face: fencepost.h, and what tests have more."""
+    """The C that cffi writes for `module`, from its face, and what tests have more."""
     from cffi import FFI  # here, because fetching needs setuptools alone
 
     ffi = FFI()
-    faces = ["fencepost.h", "fencepost_test.h"] if module.endswith("_test") else ["fencepost.h"]
-    for name in faces:
+    for name in [*FACES, "fencepost_test.h"] if module.endswith("_test") else FACES:
         ffi.cdef(region((CSRC / name).read_text(encoding="utf-8"), "cdef"))
     refusal = '#error "Fencepost needs SQLite 3.51.3 or newer"'
     floor = f"#if SQLITE_VERSION_NUMBER < {SQLITE_FLOOR}\n{refusal}\n#endif\n"

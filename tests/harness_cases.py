@@ -284,6 +284,24 @@ def release_a_lane(core: Core, queue: Context) -> None:
     assert core.release_lane(queue, b"x")
 
 
+# ---- shelves -------------------------------------------------------------------------------------
+
+
+@case(scene.shelf)
+def put_on_a_shelf(core: Core, shelf: Context) -> None:
+    shelf.put(None, {"b": b"2", "a": b"changed"})
+
+
+@case(scene.shelf)
+def put_anew_on_a_shelf(core: Core, shelf: Context) -> None:
+    shelf.put(None, {"b": b"2", "a": b"changed"}, replace=True)
+
+
+@case(scene.shelf)
+def take_off_a_shelf(core: Core, shelf: Context) -> None:
+    assert shelf.erase(None, "", "b") == 1
+
+
 # ---- all of it in one commit ---------------------------------------------------------------------
 
 

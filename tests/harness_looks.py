@@ -7,6 +7,7 @@ from array import array
 import harness_scenes as scene
 from fencepost._calls import Core
 from fencepost._pack import Filter
+from fencepost._shelf import shelves
 from harness_cases import DONE, Case, Context, case
 from harness_core import lib, put, state_of, take
 from harness_scenes import MONTH_LATER
@@ -82,3 +83,13 @@ def roll_back(core: Core, queue: Context) -> None:
         put(core, queue, b"never", tx=begun)
     finally:
         begun.end(commit=False)
+
+
+@case(scene.shelf, LOOKS)
+def walk_a_shelf(core: Core, shelf: Context) -> None:
+    assert [one.key for one in shelf.walk(None, "", "d", backwards=True)] == ["c", "a"]
+
+
+@case(scene.shelf, LOOKS)
+def name_the_shelves(core: Core, shelf: Context) -> None:
+    assert [*shelves(core, None, "shel")] == ["shelf", "shelg"]

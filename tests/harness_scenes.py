@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fencepost._calls import Core
 from fencepost._pack import Fired
+from fencepost._shelf import Shelf
 from harness_core import START, Held, Verdict, ack, define, die, lib, put, settle, take
 
 LEASE = 30_000_000
@@ -246,3 +247,11 @@ def halted(core: Core) -> int:
     held = laned_held(core)
     settle(core, fail(held))
     return held.queue
+
+
+def shelf(core: Core) -> Shelf:
+    """Two records, and one on the next shelf."""
+    Shelf(core, "shelg").put(None, {"a": b"other"})
+    one = Shelf(core, "shelf")
+    one.put(None, {"a": b"1", "c": b"3"})
+    return one
