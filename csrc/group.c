@@ -213,11 +213,16 @@ static void lead(fp_store *store, waiter *me) {
   if (due) wal_copy(store);
 }
 
+/* Of one that stands in line. */
+static int wait_and_run(fp_store *store, waiter *me) {
+  int code = turn_wait(store, me);
+  if (code == FP_OK && sys_word_get(&me->state) == TURN_LEADS) lead(store, me);
+  return code == FP_OK ? me->code : code;
+}
+
 static int run_in_line(fp_store *store, waiter *me, bool first) {
-  int code = turn_wait(store, me, first);
-  if (code != FP_OK) return code;
-  if (sys_word_get(&me->state) == TURN_LEADS) lead(store, me);
-  return me->code;
+  int code = turn_line_up(store, &me, 1, first, me->err);
+  return code == FP_OK ? wait_and_run(store, me) : code;
 }
 
 int group_run(fp_store *store, fp_tx *tx, const char *what, int64_t bytes, request run,
@@ -230,6 +235,16 @@ int group_run_first(fp_store *store, const char *what, int64_t bytes, request ru
                     fp_error *err) {
   waiter me = {.what = what, .run = run, .argument = argument, .bytes = bytes, .err = err};
   return run_in_line(store, &me, true);
+}
+
+/* One behind the other: when its first one is served or leads, the next has at most to wait. */
+int group_run_all(fp_store *store, waiter *const *calls, int32_t count, fp_error *err) {
+  if (count == 0) return FP_OK;
+  int code = turn_line_up(store, calls, count, false, err);
+  for (int32_t i = 0; code == FP_OK && i < count; i++) {
+    calls[i]->code = wait_and_run(store, calls[i]);
+  }
+  return code;
 }
 
 bool group_take_reader(fp_store *store, fp_error *err) {
@@ -275,7 +290,9 @@ int group_begin(fp_store *store, fp_tx **out, fp_error *err) {
   fp_tx *tx = mem_get((int64_t)sizeof *tx);
   if (tx == NULL) return err_memory(err);
   *tx = (fp_tx){.store = store, .owner = pthread_self()};
-  int code = turn_wait(store, &me, false);
+  waiter *one = &me;
+  int code = turn_line_up(store, &one, 1, false, err);
+  if (code == FP_OK) code = turn_wait(store, &me);
   if (code == FP_OK) {
     code = begin(store, &tx->txn, turn_until(&me), err);
     if (code != FP_OK) turn_give_up(store, &me, code == FP_AGAIN);

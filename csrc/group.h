@@ -36,6 +36,10 @@ int group_run(fp_store *store, fp_tx *tx, const char *what, int64_t bytes, reque
               void *argument, fp_error *err);
 int group_run_first(fp_store *store, const char *what, int64_t bytes, request run, void *argument,
                     fp_error *err);
+/* The same for many requests of one thread, which stand in line side by side: those that are taken
+** together are one commit, and each has its own code and words, as if its thread had called alone.
+** A code that is answered means that none was run. */
+int group_run_all(fp_store *store, waiter *const *calls, int32_t count, fp_error *err);
 /* Runs a request that only looks: on the reader, or in the caller's transaction. */
 int group_look(fp_store *store, fp_tx *tx, request run, void *argument, fp_error *err);
 

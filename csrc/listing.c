@@ -53,7 +53,7 @@ void listing_read_outcome(stmt *s, txn *t, int64_t id, bool *found, entry *e) {
   e->lane = get_text(s, "lane");
 }
 
-void listing_pack(pack *p, const entry *e) {
+static void pack_entry(pack *p, const entry *e) {
   pack_i64(p, e->id);
   pack_i64(p, e->queue);
   pack_i64(p, e->kind);
@@ -70,6 +70,10 @@ void listing_pack(pack *p, const entry *e) {
   pack_part(p, e->failure_code);
   pack_part(p, e->failure_text);
   pack_i64(p, e->turn);
+}
+
+void listing_pack(pack *p, const entry *e) {
+  pack_entry(p, e);
   pack_row(p);
 }
 
@@ -130,4 +134,33 @@ int listing_content(txn *t, int64_t id, pack *p, fp_error *err) {
     code = err_set(err, FP_GONE, "message %lld is not in this file (any more)", (long long)id);
   }
   return code;
+}
+
+static int pack_ended(txn *t, int64_t id, pack *p, fp_error *err) {
+  stmt s;
+  entry e;
+  bool found;
+  listing_read_outcome(&s, t, id, &found, &e);
+  if (!found) e = (entry){.id = id, .state = LISTING_GONE};
+  pack_entry(p, &e);
+  int code = stmt_end(&s, err);
+  if (code != FP_OK) return code;
+  s = stmt_use(&t->d->sql, SQL_RESULT);
+  put_i64(&s, "id", id);
+  pack_part(p, stmt_row(&s) ? get_bytes(&s, "result") : NO_SPAN);
+  pack_row(p);
+  return stmt_end(&s, err);
+}
+
+int listing_ended(txn *t, int64_t id, int64_t *queue, pack *p, fp_error *err) {
+  stmt s = stmt_use(&t->d->sql, SQL_FATE);
+  put_i64(&s, "id", id);
+  bool in_line = false;
+  if (stmt_row(&s)) {
+    *queue = get_i64(&s, "queue");
+    in_line = get_null(&s);
+    (void)get_i64(&s, "state");
+  }
+  int code = stmt_end(&s, err);
+  return code != FP_OK || in_line ? code : pack_ended(t, id, p, err);
 }

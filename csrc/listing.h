@@ -17,7 +17,7 @@
 #include "pack.h"
 #include "txn.h"
 
-enum { LISTING_LOOKS = 10000 };
+enum { LISTING_LOOKS = 10000, LISTING_GONE = -1 /* the state of what is not there */ };
 
 /* A row of a listing, wherever it was read; the spans belong to the statement it was read from. */
 typedef struct entry {
@@ -44,6 +44,9 @@ int listing_by_key(txn *t, int64_t queue, int64_t kind, int32_t life, span key, 
                    fp_error *err);
 /* Four lengths; body, headers, result and progress are the parts. FP_GONE. */
 int listing_content(txn *t, int64_t id, pack *p, fp_error *err);
+/* If it is not in line (any more): a record of fp_watch's layout. *queue: where it is, or was; left
+** as it is for what is gone. */
+int listing_ended(txn *t, int64_t id, int64_t *queue, pack *p, fp_error *err);
 /* A page. *more: `next` is where the following one begins. FP_INVALID: the cursor is of another
 ** listing. */
 int listing_page(txn *t, const fp_filter *f, pack *p, int64_t next[3], bool *more, fp_error *err);

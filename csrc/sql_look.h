@@ -39,6 +39,10 @@
     "SELECT m.body AS body, m.headers AS headers, o.result AS result, p.value AS value"         \
     " FROM fencepost_message m LEFT JOIN fencepost_outcome o ON o.id = m.id"                    \
     " LEFT JOIN fencepost_progress p ON p.id = m.id WHERE m.id = :id")                          \
+  X(FATE,                                                                                       \
+    "SELECT m.queue AS queue, o.state AS state FROM fencepost_message m"                        \
+    " LEFT JOIN fencepost_outcome o ON o.id = m.id WHERE m.id = :id")                           \
+  X(RESULT, "SELECT result FROM fencepost_outcome WHERE id = :id")                              \
   X(QUEUES, "SELECT id FROM fencepost_queue WHERE id > :id ORDER BY id")                        \
   X(KINDS, "SELECT id, name FROM fencepost_kind WHERE id > :id ORDER BY id")                    \
   X(STATS,                                                                                      \

@@ -76,21 +76,28 @@ static int withdraw(fp_store *store, waiter *me) {
   return code;
 }
 
-int turn_wait(fp_store *store, waiter *me, bool first) {
-  me->asked_us = sys_awake_us();
+int turn_line_up(fp_store *store, waiter *const *calls, int32_t count, bool first, fp_error *err) {
+  assert(count == 1 || !first);
+  int64_t now_us = sys_awake_us();
   sys_lock(&store->gate);
   if (store->open != NULL && pthread_equal(store->open->owner, pthread_self())) {
     sys_unlock(&store->gate);
-    return err_set(me->err, FP_INVALID, "this thread has a transaction open: pass it as tx=, or "
-                                        "end it first");
+    return err_set(err, FP_INVALID, "this thread has a transaction open: pass it as tx=, or end "
+                                    "it first");
   }
   bool leads = !store->writing;
   assert(!leads || store->line == NULL);
-  sys_word_init(&me->state, leads ? TURN_LEADS : TURN_STANDS);
-  line_up(store, me, first);
-  if (leads) (void)start(store, me->asked_us);
+  for (int32_t i = 0; i < count; i++) {
+    calls[i]->asked_us = now_us;
+    sys_word_init(&calls[i]->state, leads && i == 0 ? TURN_LEADS : TURN_STANDS);
+    line_up(store, calls[i], first);
+  }
+  if (leads) (void)start(store, now_us);
   sys_unlock(&store->gate);
+  return FP_OK;
+}
 
+int turn_wait(fp_store *store, waiter *me) {
   int code = FP_OK;
   for (;;) {
     uint32_t state = sys_word_get(&me->state);

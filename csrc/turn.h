@@ -35,9 +35,12 @@ typedef struct group {
   int64_t bytes;
 } group;
 
-/* Lines up, and waits for one slice. FP_OK: me->state is TURN_LEADS or TURN_SERVED. FP_AGAIN names
-** the holder; FP_INVALID: this thread has a transaction open. */
-int turn_wait(fp_store *store, waiter *me, bool first);
+/* One thread lines up so many calls, side by side and in this order; or one, which may stand in
+** front. FP_INVALID: this thread has a transaction open, and none of them stands in line. */
+int turn_line_up(fp_store *store, waiter *const *calls, int32_t count, bool first, fp_error *err);
+/* Waits to the end of its slice; of several calls, in their order. FP_OK: me->state is TURN_LEADS
+** or TURN_SERVED. FP_AGAIN names the holder. */
+int turn_wait(fp_store *store, waiter *me);
 /* Of who leads: until when it may wait for the file. */
 int64_t turn_until(const waiter *me);
 /* Of who leads, and has the file's lock: takes from the head of the line what can run with it. At

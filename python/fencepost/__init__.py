@@ -9,8 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fencepost._aiostore import AsyncStore
 from fencepost._calls import SQLITE_VERSION as sqlite_version  # noqa: N811 - its public name
 from fencepost._copies import restore, status
+from fencepost.aio import (
+    AsyncClaim,
+    AsyncHandle,
+    AsyncInbox,
+    AsyncJob,
+    AsyncOutbox,
+    AsyncQueue,
+)
 from fencepost.app import App
 from fencepost.claims import Batch, Claim
 from fencepost.codec import Codec
@@ -63,6 +72,13 @@ from fencepost.worker import Worker
 __all__ = [
     "Accepted",
     "App",
+    "AsyncClaim",
+    "AsyncHandle",
+    "AsyncInbox",
+    "AsyncJob",
+    "AsyncOutbox",
+    "AsyncQueue",
+    "AsyncStore",
     "Backoff",
     "Batch",
     "Busy",

@@ -11,67 +11,44 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from contextlib import suppress
-from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeVar
 
 from fencepost import _pack
 from fencepost._codes import FP
+from fencepost._crossing import checked, copied, raised, text
 from fencepost._lib import ffi, lib
 from fencepost._pack import Cursor, Filter, Fired, Packed, Put, Settle, Take
-from fencepost.errors import BY_CODE, Conflict, Error, StorageError
+from fencepost._requests import Cancelling, Enqueuing, Request, Settling, Stepping
+from fencepost.errors import Error
 
 __all__ = ["FP", "SCHEMA_VERSION", "SQLITE_VERSION", "Core", "Keeper", "OpenTx", "checked"]
-__all__ += ["copied", "restore", "status", "text"]
+__all__ += ["Gathered", "Watched", "copied", "restore", "status", "text"]
 
-
-def text(characters: Any) -> str:
-    found: bytes = ffi.string(characters)
-    return found.decode("utf-8", "replace")
-
+T = TypeVar("T")
 
 SQLITE_VERSION: Final = text(lib.fp_sqlite_version())
 SCHEMA_VERSION: Final[int] = lib.fp_schema_version()
 
-_exceptions: Final = {getattr(lib, name): kind for name, kind in BY_CODE.items()}
-_again: Final[int] = lib.FP_AGAIN
 COPY_PATIENCE: Final = 5.0  # seconds in which a file may be locked by another program
 
 
-def checked(function: Any, *arguments: Any, patience: float = 0) -> None:
-    """
-    Call into the core; raise the exception its code stands for, with its own words.
+class Gathered(NamedTuple):
+    """How one of many calls went. `again`: it was not run, its turn did not come."""
 
-    A call whose turn does not come is made again for `patience` seconds; between two tries the
-    interpreter runs its signal handlers.
-    """
-    err = ffi.new("fp_error *")
-    until = monotonic() + patience
-    while (code := function(*arguments, err)) == _again and monotonic() < until:
-        pass
-    if code:
-        raise _raised(code, err)
+    error: Error | None
+    again: bool = False
 
 
-def _raised(code: int, err: Any) -> Error:
-    kind = _exceptions[code]
-    words = text(err.message)
-    if kind is Conflict:
-        return Conflict(words, id=err.id)
-    if issubclass(kind, StorageError):
-        statement = text(err.statement) or None
-        return kind(words, statement=statement, sqlite_code=err.sqlite_code or None)
-    return kind(words)
+WENT_WELL: Final = Gathered(None)
 
 
-def copied(rows: Any) -> Packed:
-    """The rows as bytes of Python's own; C's are given back by the caller."""
-    size = rows.count * rows.width * 8 if rows.records else 0
-    return Packed(
-        rows.count,
-        rows.width,
-        ffi.buffer(rows.records, size)[:] if size else b"",
-        ffi.buffer(rows.blob, rows.blob_bytes)[:] if rows.blob_bytes else b"",
-    )
+class Watched(NamedTuple):
+    """`due`: a byte for each queue; `ended`: what of the messages is in line no more (`fates`)."""
+
+    due: bytes
+    version: int
+    now_us: int
+    ended: Packed
 
 
 def restore(backup: bytes, path: bytes) -> None:
@@ -175,34 +152,41 @@ class Core:
     # ---- messages
 
     def enqueue(self, tx: OpenTx | None, put: Put) -> tuple[list[int], bytes]:
-        laid = _pack.fp_put(put)
-        count = len(put.bodies)
-        ids = ffi.new("int64_t[]", count)
-        created = ffi.new("unsigned char[]", count)
-        self._call(lib.fp_enqueue, _pointer(tx), laid.into, ids, created)
-        return ffi.unpack(ids, count) if count else [], ffi.buffer(created)[:]
+        return self.run(tx, Enqueuing(put))
 
     def settle(self, tx: OpenTx | None, settle: Settle) -> list[int]:
-        laid = _pack.fp_settle(settle)
-        count = laid.into.count
-        answers = ffi.new("int32_t[]", count)
-        self._call(lib.fp_settle_many, _pointer(tx), laid.into, answers)
-        return ffi.unpack(answers, count) if count else []
+        return self.run(tx, Settling(settle))
 
     def step(self, settle: Settle | None, take: Take) -> tuple[list[int], Packed]:
         """Settle and claim in one commit. No claims before `take.until_us`: call again."""
-        laid = None if settle is None else _pack.fp_settle(settle)
-        wanted = _pack.fp_take(take)
-        count = 0 if laid is None else laid.into.count
-        answers = ffi.new("int32_t[]", count)
-        settling = ffi.NULL if laid is None else laid.into
-        claims = self._rows(lib.fp_step, settling, answers, wanted.into)
-        return ffi.unpack(answers, count) if count else [], claims
+        return self.run(None, Stepping(settle, take))
 
     def cancel(self, tx: OpenTx | None, ids: Sequence[int]) -> list[int]:
-        answers = ffi.new("int32_t[]", len(ids))
-        self._call(lib.fp_cancel, _pointer(tx), len(ids), ffi.new("int64_t[]", ids), answers)
-        return list(answers)
+        return self.run(tx, Cancelling(ids))
+
+    def run(self, tx: OpenTx | None, request: Request[T]) -> T:
+        try:
+            self._call(*request.crossing(_pointer(tx)))
+            return request.read()
+        finally:
+            request.free()
+
+    def gather(self, requests: Sequence[Request[Any]]) -> list[Gathered]:
+        """All of them side by side, for one turn; how each went. It raises nothing of theirs."""
+        calls = ffi.new("fp_call[]", len(requests))
+        for at, request in enumerate(requests):
+            request.lay(calls[at])
+        pointers = ffi.new("fp_call *[]", [calls + at for at in range(len(requests))])
+        err = ffi.new("fp_error *")
+        code = lib.fp_gather(self._store, len(requests), pointers, err)
+        if code:
+            return [Gathered(raised(code, err), again=code == lib.FP_AGAIN) for _ in requests]
+        return [
+            Gathered(raised(call.code, call.err), again=call.code == lib.FP_AGAIN)
+            if call.code
+            else WENT_WELL
+            for call in calls
+        ]
 
     def replay(
         self, pairs: array[int], delay_us: int, gap_us: int, *, apply: bool, note: bytes = b""
@@ -313,6 +297,25 @@ class Core:
         self._call(lib.fp_wait, queue, moved, until_us)
         now: int = moved[0]
         return now
+
+    def watch(
+        self,
+        *,
+        queues: Sequence[int] = (),
+        ids: Sequence[int] = (),
+        heard: Sequence[int] = (),
+        version: int = 0,
+        until_us: int,
+        nudges: int = 0,
+    ) -> Watched:
+        """Waits for many at once, one slice at the most; what there is then."""
+        laid = _pack.fp_watched(queues, ids, heard)
+        into = laid.into
+        into.version, into.until_us, into.nudges = version, until_us, nudges
+        due = ffi.new("unsigned char[]", len(queues))
+        moved, now = ffi.new("int64_t *"), ffi.new("int64_t *")
+        ended = self._rows(lib.fp_watch, into, due, moved, now)
+        return Watched(ffi.buffer(due)[:], moved[0], now[0], ended)
 
     def nudges(self) -> int:
         """How many there were. A `step` that waits and names fewer comes back at once."""

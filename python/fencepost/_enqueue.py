@@ -20,7 +20,9 @@ from fencepost._checks import name_bytes, shown, whole
 from fencepost._door import Door
 from fencepost._file import File
 from fencepost._pack import Put
-from fencepost.errors import InvalidArgument, PayloadError, QueueFull
+from fencepost._plans import Ask, Enter, Plan, Write
+from fencepost._requests import Enqueuing
+from fencepost.errors import InvalidArgument, PayloadError
 from fencepost.policies import Declaration
 from fencepost.spans import moment_us, span_us
 from fencepost.values import Enqueued
@@ -30,9 +32,10 @@ __all__ = [
     "Entry",
     "digests",
     "entry",
+    "numbered",
     "put_entries",
     "read_headers",
-    "send",
+    "sending",
     "write_headers",
 ]
 
@@ -123,7 +126,7 @@ def digests(bodies: Iterable[bytes], kind: str = "") -> bytes:
 def put_entries(
     file: File, entries: Sequence[Entry], *, kind: str = "", max_attempts: int = -1
 ) -> Put:
-    """The entries as columns. Its `queue` and `kind` are filled in by `send`."""
+    """The entries as columns. Its `queue` and `kind` are filled in by `sending`."""
     put = Put(0, [one.body for one in entries], max_attempts=max_attempts)
     if all(one[1:] == PLAIN for one in entries):  # most are: one look instead of seven
         return put
@@ -150,7 +153,7 @@ def put_entries(
     return put
 
 
-def send(
+def sending(
     file: File,
     declaration: Declaration,
     put: Put,
@@ -158,7 +161,7 @@ def send(
     kind: str = "",
     tx: OpenTx | Door | None = None,
     wait_us: int = 0,
-) -> list[Enqueued]:
+) -> Plan[list[Enqueued]]:
     """
     Enqueue in one commit. Waits up to `wait_us` for room in a full queue, except in a caller's
     transaction, where nobody could make room: `QueueFull`, `Conflict`.
@@ -168,20 +171,24 @@ def send(
     if isinstance(tx, Door):
         tx.define(file, declaration)
         return list(map(_enqueued, tx.enqueue(declaration.name, kind, put)))
-    core = file.core
-    put.queue = file.queue(declaration, tx)
-    put.kind = file.kind(kind, tx)
+    put.queue, put.kind = yield from numbered(file, declaration, kind, tx)
     if not wait_us or tx is not None:
-        ids, created = core.enqueue(tx, put)
+        ids, created = yield Write(file, tx, Enqueuing(put))
     else:
-        until = core.now() + wait_us
-        version = core.version()
-        while True:
-            try:
-                ids, created = core.enqueue(None, put)
-                break
-            except QueueFull:
-                if core.now() >= until:
-                    raise
-            version = core.wait(put.queue, version, until)
+        ids, created = yield Enter(file, put, wait_us)
     return list(map(_enqueued, zip(ids, map(bool, created), strict=True)))
+
+
+def numbered(
+    file: File, declaration: Declaration, kind: str, tx: OpenTx | None
+) -> Plan[tuple[int, int]]:
+    """The numbers of the queue and of the job's name; made, where they are not there."""
+    known = file.numbers(declaration, kind)
+    if known is not None:
+        return known
+    found: tuple[int, int] = yield Ask(
+        file,
+        lambda: (file.queue(declaration, tx), file.kind(kind, tx)),
+        at_once=tx is not None,
+    )
+    return found

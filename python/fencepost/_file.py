@@ -1,6 +1,6 @@
 """
-One open file, as Store, Queue and Transaction share it: the handle, the codec, and what numbers
-the file gave to its queues and kinds.
+One open file, as Store, Queue and Transaction share it: the handle, the bridge to event loops, the
+codec, and what numbers the file gave to its queues and kinds.
 
 A number never changes, so it is asked for once; but only what is committed is remembered, because
 a caller's transaction may still roll back. Looking is done beside it, where nothing else is seen.
@@ -15,6 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from fencepost import _pack
+from fencepost._bridge import Bridge
 from fencepost._calls import Core, OpenTx
 from fencepost._checks import name_bytes, shown
 from fencepost._pack import Packed
@@ -30,6 +31,7 @@ class File:
 
     def __init__(self, core: Core, path: str, codec: Codec, *, by_hand: bool = False) -> None:
         self.core = core
+        self.bridge = Bridge(core)
         self.path = path
         self.codec = codec
         self.by_hand = by_hand
@@ -54,6 +56,11 @@ class File:
         if settled or tx is None:
             self._declared[declaration] = number
         return number
+
+    def numbers(self, declaration: Declaration, kind: str) -> tuple[int, int] | None:
+        """Of a queue and a job's name, if both are known already."""
+        queue, number = self._declared.get(declaration), self._kinds.get(kind) if kind else 0
+        return None if queue is None or number is None else (queue, number)
 
     def missing(self, declaration: Declaration) -> dict[str, int] | None:
         """All of the policy of a queue that is not in the file yet. None: it is there."""

@@ -19,7 +19,17 @@ from fencepost.errors import InvalidArgument
 from fencepost.spans import SECOND, moment, moment_us, seconds
 from fencepost.values import STATES, Failure, Message, Page, State
 
-__all__ = ["counted", "messages", "outcome_state", "page", "stats", "window", "with_windows"]
+__all__ = [
+    "TOLD",
+    "counted",
+    "failure",
+    "messages",
+    "outcome_state",
+    "page",
+    "stats",
+    "window",
+    "with_windows",
+]
 
 LIMIT_MAX: Final = 200  # rows of one page
 WEEK_US: Final = 7 * 86_400 * SECOND
@@ -71,9 +81,7 @@ def messages(file: File, packed: Packed) -> Iterator[Message]:
     for record in _pack.records(packed):
         id_, queue, _kind, state, attempt, generation, enqueued, settled, due, _life = record[:10]
         texts, at = _pack.parts(packed.blob, at, record[10:15])
-        key, lane, kind, code, text = (
-            None if part is None else part.decode("utf-8", "replace") for part in texts
-        )
+        key, lane = (None if part is None else _text(part) for part in texts[:2])
         yield Message(
             id=id_,
             queue=file.queue_name(queue),
@@ -85,8 +93,19 @@ def messages(file: File, packed: Packed) -> Iterator[Message]:
             enqueued_at=moment(max(0, enqueued)),  # -1: its message is missing, which is damage
             settled_at=None if settled < 0 else moment(settled),
             due=None if due < 0 else moment(due),
-            failure=None if kind is None else Failure(kind, code, text or ""),
+            failure=failure(*texts[2:]),
         )
+
+
+def failure(kind: bytes | None, code: bytes | None, text: bytes | None) -> Failure | None:
+    """As the core tells it."""
+    if kind is None:
+        return None
+    return Failure(_text(kind), None if code is None else _text(code), _text(text or b""))
+
+
+def _text(part: bytes) -> str:
+    return part.decode("utf-8", "replace")
 
 
 def page(

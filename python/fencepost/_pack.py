@@ -377,6 +377,15 @@ def fp_take(take: Take) -> Borrowed:
     return laid
 
 
+def fp_watched(queues: Sequence[int], ids: Sequence[int], heard: Sequence[int]) -> Borrowed:
+    laid = Borrowed("fp_watched *")
+    into = laid.into
+    into.queue_count, into.id_count, into.heard_count = len(queues), len(ids), len(heard)
+    of = (laid.view(array("q", numbers), "int64_t[]") for numbers in (queues, ids, heard))
+    into.queues, into.ids, into.heard = of
+    return laid
+
+
 def fp_filter(query: Filter) -> Borrowed:
     laid = Borrowed("fp_filter *")
     into = laid.into

@@ -19,9 +19,10 @@ from typing import Any, Final, Protocol
 from fencepost._calls import FP
 from fencepost._leases import Leases
 from fencepost._pack import Verdict
+from fencepost._plans import here
 from fencepost._registry import Registry
 from fencepost._verdicts import released, retry
-from fencepost.claims import Claim, settle
+from fencepost.claims import Claim, settling
 from fencepost.errors import Cancelled, Error, InvalidArgument, LeaseLost, RetryLater
 from fencepost.spans import SECOND, span_us
 from fencepost.store import Store
@@ -146,7 +147,7 @@ class Run:
 
     def settle(self, verdicts: Sequence[Verdict], tx: Tx) -> None:
         """Inside `tx`. `LeaseLost` if any was lost: `tx` must not be committed then."""
-        if FP.LOST in settle(self._file, tx, verdicts, self.claims):
+        if FP.LOST in here(settling(self._file, tx, verdicts, self.claims)):
             self._why = self._why or LOST
             raise LeaseLost(LOST)
 

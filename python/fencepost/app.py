@@ -20,6 +20,7 @@ from typing import (
     overload,
 )
 
+from fencepost._aiostore import AsyncStore
 from fencepost._calls import FP
 from fencepost._checks import function, shown
 from fencepost._file import File
@@ -124,6 +125,11 @@ class App:
             if self._store is None:
                 self._store = self.open(self._path)
             return self._store
+
+    @property
+    def aio(self) -> AsyncStore:
+        """`store`, awaitable."""
+        return self.store.aio
 
     def open(self, path: StrPath) -> Store:
         """A further file for the same declarations. Raises as `fencepost.open`."""

@@ -12,6 +12,8 @@ from fencepost._door import Door
 from fencepost._enqueue import read_headers
 from fencepost._file import File
 from fencepost._pack import Packed, Settle, Verdict
+from fencepost._plans import Plan, Write, here
+from fencepost._requests import Settling
 from fencepost._verdicts import acked, failed, retry, text_of
 from fencepost.errors import InvalidArgument, LeaseLost, PermanentError
 from fencepost.spans import lease_us, moment, span_us
@@ -21,7 +23,7 @@ from fencepost.values import Span
 if TYPE_CHECKING:
     from fencepost.queues import Queue
 
-__all__ = ["Batch", "Claim", "Holder", "claims_of", "settle"]
+__all__ = ["Batch", "Claim", "Holder", "claims_of", "settling"]
 
 T = TypeVar("T")
 
@@ -107,8 +109,7 @@ class Claim(Generic[T]):
 
     def ack(self, result: object = None, *, tx: Tx | None = None) -> None:
         """Finish the message; `result` is kept with the outcome. Raises `LeaseLost`."""
-        data = None if result is None else self._file.codec.encode(result)
-        self._settle(acked(self._key, data), tx)
+        here(self._ack(result, tx))
 
     def retry(
         self, delay: Span | None = None, *, error: BaseException | str = "", tx: Tx | None = None
@@ -117,31 +118,49 @@ class Claim(Generic[T]):
         Once more after `delay` seconds, or the queue's back-off. Uses the attempt: the last one
         makes it a dead letter. Raises `LeaseLost`.
         """
-        delay_us = OWN_BACKOFF if delay is None else span_us(delay, "delay")
-        if isinstance(error, str) and not error:
-            self._settle(Verdict(*self._key, FP.RETRY, delay_us), tx)
-        else:
-            self._settle(retry(self._key, delay_us, "error", *_said(error)), tx)
+        here(self._retry(delay, error, tx))
 
     def release(self, delay: Span = 0, *, tx: Tx | None = None) -> None:
         """Give it back, and the attempt with it, to its old place or later. `LeaseLost`."""
-        self._settle(Verdict(*self._key, FP.RELEASE, span_us(delay, "delay")), tx)
+        here(self._release(delay, tx))
 
     def fail(self, error: BaseException | str, *, tx: Tx | None = None) -> None:
         """A dead letter at once. Raises `LeaseLost`."""
-        self._settle(failed(self._key, "error", *_said(error)), tx)
+        here(self._fail(error, tx))
 
     def renew(self, lease: Span | None = None) -> None:
         """Hold it for `lease` seconds from now, or the queue's own lease. Raises `LeaseLost`."""
-        span = OWN_LEASE if lease is None else lease_us(lease)
-        self._say(Verdict(*self._key, FP.RENEW, span), None)
+        here(self._renew(lease))
 
-    def _settle(self, verdict: Verdict, tx: Tx | None) -> None:
-        self._say(verdict, tx)
+    # ---- the same as plans -----------------------------------------------------------------------
+
+    def _ack(self, result: object, tx: Tx | None) -> Plan[None]:
+        data = None if result is None else self._file.codec.encode(result)
+        return self._settle(acked(self._key, data), tx)
+
+    def _retry(self, delay: Span | None, error: BaseException | str, tx: Tx | None) -> Plan[None]:
+        delay_us = OWN_BACKOFF if delay is None else span_us(delay, "delay")
+        if isinstance(error, str) and not error:
+            return self._settle(Verdict(*self._key, FP.RETRY, delay_us), tx)
+        return self._settle(retry(self._key, delay_us, "error", *_said(error)), tx)
+
+    def _release(self, delay: Span, tx: Tx | None) -> Plan[None]:
+        return self._settle(Verdict(*self._key, FP.RELEASE, span_us(delay, "delay")), tx)
+
+    def _fail(self, error: BaseException | str, tx: Tx | None) -> Plan[None]:
+        return self._settle(failed(self._key, "error", *_said(error)), tx)
+
+    def _renew(self, lease: Span | None) -> Plan[None]:
+        span = OWN_LEASE if lease is None else lease_us(lease)
+        return self._say(Verdict(*self._key, FP.RENEW, span), None)
+
+    def _settle(self, verdict: Verdict, tx: Tx | None) -> Plan[None]:
+        yield from self._say(verdict, tx)
         self._settled = True
 
-    def _say(self, verdict: Verdict, tx: Tx | None) -> None:
-        if settle(self._file, tx, [verdict], [self])[0] == FP.LOST:
+    def _say(self, verdict: Verdict, tx: Tx | None) -> Plan[None]:
+        answers = yield from settling(self._file, tx, [verdict], [self])
+        if answers[0] == FP.LOST:
             raise LeaseLost(f"message {self.id}: the lease was lost")
 
     # ---- what the worker needs to know -----------------------------------------------------------
@@ -258,12 +277,15 @@ def claims_of(file: File, queues: Mapping[int, Queue[Any]], packed: Packed) -> l
     return claims
 
 
-def settle(file: File, tx: Tx | None, said: Settle, claims: Iterable[Claim[Any]]) -> Sequence[int]:
+def settling(
+    file: File, tx: Tx | None, said: Settle, claims: Iterable[Claim[Any]]
+) -> Plan[Sequence[int]]:
     """What is said of each of these claims, in `tx` or as a commit of its own; the answers."""
     where = entered(file, tx)
     if isinstance(where, Door):
         return where.settle(said, [claim._lease_end_us for claim in claims])
-    return file.core.settle(where, said)
+    answers: Sequence[int] = yield Write(file, where, Settling(said))
+    return answers
 
 
 def _said(error: BaseException | str) -> tuple[str | None, str]:

@@ -15,10 +15,12 @@ from fencepost import _looking
 from fencepost._calls import FP
 from fencepost._checks import flag, function, name_bytes, shown, whole
 from fencepost._declared import Declared
-from fencepost._enqueue import entry, put_entries, send
+from fencepost._enqueue import entry, put_entries, sending
 from fencepost._file import File
+from fencepost._plans import Plan, here
 from fencepost._sameness import sameness
 from fencepost._verdicts import QUEUES_OWN, acked, retry
+from fencepost.aio import AsyncInbox
 from fencepost.context import Context
 from fencepost.envelope import NOTHING, Contracts, Envelope, Fault, beside, checked
 from fencepost.errors import Conflict, InvalidArgument
@@ -55,6 +57,11 @@ class Inbox(Declared[T]):
         self._completes = False
         self._completion_us = 0
 
+    @property
+    def aio(self) -> AsyncInbox[T]:
+        """The same, awaitable."""
+        return AsyncInbox(self)
+
     def accept(
         self,
         message_id: str,
@@ -74,6 +81,11 @@ class Inbox(Declared[T]):
         as it came, encoded; with an envelope's fault there is none. Raises as `Queue.enqueue`, but
         no `Conflict`.
         """
+        return here(self._accept(message_id, payload, envelope, options))
+
+    def _accept(
+        self, message_id: str, payload: T | bytes | None, envelope: Envelope, options: Options
+    ) -> Plan[Accepted]:
         if "key" in options or "unique" in options:
             raise InvalidArgument("the message's id is its key")
         tx = options.get("tx")
@@ -84,9 +96,9 @@ class Inbox(Declared[T]):
         one = entry(body, {**options, "key": message_id, "headers": headers})
         put = put_entries(file, [one])
         put.digests = sameness(body, headers)
-        wait_us = span_us(options.get("wait", 0), "wait")
+        where, wait_us = entered(file, tx), span_us(options.get("wait", 0), "wait")
         try:
-            answers = send(file, self._declaration, put, tx=entered(file, tx), wait_us=wait_us)
+            answers = yield from sending(file, self._declaration, put, tx=where, wait_us=wait_us)
         except Conflict:
             return "conflict"
         return "accepted" if answers[0].created else "duplicate"

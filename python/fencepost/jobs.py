@@ -35,15 +35,19 @@ from fencepost._checks import (
     whole,
 )
 from fencepost._door import Door
-from fencepost._enqueue import PRIORITIES, Entry, entry, put_entries, send
+from fencepost._enqueue import PRIORITIES, Entry, entry, put_entries, sending
+from fencepost._fates import NOWHERE, Fate
 from fencepost._file import File, file_of
+from fencepost._plans import Ask, Change, End, Plan, Write, here
+from fencepost._requests import Cancelling
 from fencepost._verdicts import QUEUES_OWN
+from fencepost.aio import AsyncHandle, AsyncJob
 from fencepost.codec import Codec
 from fencepost.errors import Cancelled, Gone, InvalidArgument, JobFailed
 from fencepost.policies import Declaration, declared
-from fencepost.spans import MOMENT_MAX, span_us
+from fencepost.spans import span_us
 from fencepost.transactions import Tx, entered, unwrap
-from fencepost.values import Backoff, Failure, Message, Options, Span, State
+from fencepost.values import Backoff, Failure, Options, Span, State
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -142,6 +146,11 @@ class Job(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<Job {self.name}>"
 
+    @property
+    def aio(self) -> AsyncJob[P, R]:
+        """The same, awaitable."""
+        return AsyncJob(self)
+
     def options(self, **options: Unpack[Options]) -> Self:
         """The same job, enqueued with these options; those of before that are not named stay."""
         other = copy.copy(self)
@@ -163,7 +172,7 @@ class Job(Generic[P, R]):
         Raises `InvalidArgument` for arguments that do not fit the function, `PayloadError`,
         `Conflict`, `QueueFull`, `Busy`.
         """
-        return self.enqueue_many([self.call(*args, **kwargs)])[0]
+        return here(self._enqueue_many([self.call(*args, **kwargs)]))[0]
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """One call for `enqueue_many`. The arguments are encoded here. Raises as `enqueue`."""
@@ -180,6 +189,9 @@ class Job(Generic[P, R]):
         Where an equal one was there under its key, the handle is of that one, and says
         `created=False`. `tx` and `wait` are those of this job's own options.
         """
+        return here(self._enqueue_many(calls))
+
+    def _enqueue_many(self, calls: Iterable[Call[R]]) -> Plan[list[Handle[R]]]:
         bound = several(calls, "calls", Call)
         for call in bound:
             if call._name != self.name:
@@ -192,7 +204,7 @@ class Job(Generic[P, R]):
             kind=self.name,
             max_attempts=self._max_attempts,
         )
-        answers = send(
+        answers = yield from sending(
             file,
             self._declaration,
             put,
@@ -232,20 +244,22 @@ class Handle(Generic[R]):
     def __repr__(self) -> str:
         return f"<Handle {self.id} of {self._job.name}>"
 
+    @property
+    def aio(self) -> AsyncHandle[R]:
+        """The same, awaitable."""
+        return AsyncHandle(self)
+
     def status(self) -> Status:
         """How it is now. Raises `Gone`."""
-        return self._status(self._message())
+        return here(self._status())
 
     def watch(self) -> Iterator[Status]:
         """How it is now, and again after each change, until it has ended. Raises `Gone`."""
-        last: Status | None = None
-        for message in self._looks(None, closely=True):
-            status = self._status(message)
-            if status != last:
-                yield status
-            if _ended(message):
-                return
-            last = status
+        seen = here(self._next(None))
+        yield seen.status
+        while not seen.ended:
+            seen = here(self._next(seen))
+            yield seen.status
 
     def result(self, timeout: Span | None = None) -> R:
         """
@@ -254,11 +268,7 @@ class Handle(Generic[R]):
         Raises `JobFailed` when it is dead, `Cancelled`, the built-in `TimeoutError` after `timeout`
         seconds, and `Gone` once retention has taken it.
         """
-        timeout_us = None if timeout is None else span_us(timeout, "timeout")
-        for message in self._looks(timeout_us):
-            if _ended(message):
-                return self._outcome(message)
-        raise TimeoutError(f"message {self.id} of {self._job.name} has not ended in time")
+        return here(self._result(timeout))
 
     def cancel(self, *, tx: Tx | None = None) -> bool:
         """
@@ -266,43 +276,51 @@ class Handle(Generic[R]):
 
         A handler that runs for it finds `ctx.cancelled` set, and its result is refused.
         """
+        return here(self._cancel(tx))
+
+    # ---- the same as plans -----------------------------------------------------------------------
+
+    def _cancel(self, tx: Tx | None) -> Plan[bool]:
         where = entered(self._file, tx)
         if isinstance(where, Door):
             return where.cancel(self.id)
-        return self._file.core.cancel(where, [self.id])[0] == FP.DONE
+        answers = yield Write(self._file, where, Cancelling([self.id]))
+        return bool(answers[0] == FP.DONE)
 
-    def _looks(self, timeout_us: int | None, *, closely: bool = False) -> Iterator[Message]:
-        """
-        The message now, and after each change of its queue that may have ended it, until the time
-        is over. `closely`: after each change of the file, so that nothing is missed on the way.
-        """
-        core = self._file.core
+    def _status(self) -> Plan[Status]:
         unwrap(self._file, None)
-        until = MOMENT_MAX if timeout_us is None else core.now() + timeout_us
-        queue = 0
+        status: Status = yield Ask(self._file, self._look)
+        return status
+
+    def _result(self, timeout: Span | None) -> Plan[R]:
+        unwrap(self._file, None)
+        timeout_us = None if timeout is None else span_us(timeout, "timeout")
+        fate = yield End(self._file, self.id, timeout_us)
+        if fate is None:
+            raise TimeoutError(f"message {self.id} of {self._job.name} has not ended in time")
+        return self._outcome(fate)
+
+    def _next(self, seen: Seen | None) -> Plan[Seen]:
+        """The next status that is another one, or the last."""
+        unwrap(self._file, None)
+        version = None if seen is None else seen.version
         while True:
+            if version is not None:
+                yield Change(self._file, version)
             # Read before the look: what changes after the look is then not slept through.
-            version = core.version()
-            message = self._message()
-            yield message
-            if not (queue or closely):
-                queue = self._file.find(message.queue)
-            while (now := core.now()) < until:
-                moved = core.wait(queue, version, until)
-                if moved != version:
-                    break
-            if now >= until:
-                return
+            version = self._file.core.version()
+            status = yield Ask(self._file, self._look)
+            ended = status.state not in ("pending", "leased")
+            if seen is None or ended or status != seen.status:
+                return Seen(status, version, ended)
 
-    def _message(self) -> Message:
-        found = self._file.core.get(unwrap(self._file, None), self.id)
-        message = next(_looking.messages(self._file, found), None)
+    def _look(self) -> Status:
+        message = next(_looking.messages(self._file, self._file.core.get(None, self.id)), None)
         if message is None:
-            raise Gone(f"message {self.id} of {self._job.name}: retention took it, or it never was")
-        return message
-
-    def _status(self, message: Message) -> Status:
-        progress = self._contents()[PROGRESS]
+            raise self._gone()
+        found = self._file.core.content(self.id)
+        (lengths,) = _pack.records(found)
+        progress = _pack.parts(found.blob, 0, lengths)[0][PROGRESS]
         return Status(
             message.state,
             message.attempt,
@@ -311,34 +329,38 @@ class Handle(Generic[R]):
             None if progress is None else self._job._home.codec.decode(progress, Any),
         )
 
-    def _contents(self) -> list[bytes | None]:
-        found = self._file.core.content(self.id)
-        (lengths,) = _pack.records(found)
-        return _pack.parts(found.blob, 0, lengths)[0]
-
-    def _outcome(self, message: Message) -> R:
-        if message.state == "done":
-            result = self._contents()[RESULT]
-            if result is None:  # None is not written
+    def _outcome(self, fate: Fate) -> R:
+        if fate.state == NOWHERE:
+            raise self._gone()
+        state = _looking.TOLD[fate.state]
+        if state == "done":
+            if fate.result is None:  # None is not written
                 return None  # type: ignore[return-value]
-            decoded: R = self._job._home.codec.decode(result, self._job._arguments.returns)
+            decoded: R = self._job._home.codec.decode(fate.result, self._job._arguments.returns)
             return decoded
-        if message.state == "cancelled":
+        if state == "cancelled":
             raise Cancelled(f"message {self.id} of {self._job.name} was cancelled")
-        failure = message.failure or Failure("error", None, "")
+        failure = _looking.failure(*fate.failure) or Failure("error", None, "")
         raise JobFailed(f"{self._job.name}: {failure.text or failure.kind}", failure=failure)
 
+    def _gone(self) -> Gone:
+        return Gone(f"message {self.id} of {self._job.name}: retention took it, or it never was")
 
-RESULT, PROGRESS = 2, 3  # in fp_content's records
+
+class Seen(NamedTuple):
+    """What `watch` saw at last, and the file's version then."""
+
+    status: Status
+    version: int
+    ended: bool
+
+
+PROGRESS: Final = 3  # in fp_content's records
 
 
 def job_queue(name: str) -> Declaration:
     """The queue of this name as jobs use it: addressed and listed, outcomes are kept."""
     return declared(name, {}, FP.PROFILE_JOB)
-
-
-def _ended(message: Message) -> bool:
-    return message.state not in ("pending", "leased")
 
 
 def _key(options: Options) -> str | None:

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from fencepost._checks import function, name_bytes
 from fencepost._declared import Declared
-from fencepost._enqueue import digests, entry, put_entries, send, write_headers
+from fencepost._enqueue import digests, entry, put_entries, sending, write_headers
 from fencepost._file import File
+from fencepost._plans import Plan, here
+from fencepost.aio import AsyncOutbox
 from fencepost.context import Context, Errand
 from fencepost.envelope import NOTHING, Envelope, beside, checked, without_envelope
 from fencepost.errors import InvalidArgument, PayloadError
@@ -92,6 +94,11 @@ class Outbox(Declared[T]):
         self.topic = declaration.name
         self._handler: Handler[T] | None = None
 
+    @property
+    def aio(self) -> AsyncOutbox[T]:
+        """The same, awaitable."""
+        return AsyncOutbox(self)
+
     def send(
         self,
         destination: str,
@@ -109,6 +116,11 @@ class Outbox(Declared[T]):
         being retried. An equal message under a `key` goes to the same destination. `envelope` is
         what its handler finds as `Delivery.envelope`. Raises as `Queue.enqueue`.
         """
+        return here(self._send(destination, payload, envelope, options))
+
+    def _send(
+        self, destination: str, payload: T, envelope: Envelope, options: Options
+    ) -> Plan[Enqueued]:
         name_bytes(destination, "a destination")
         said = options.get("headers", {})
         tx = options.get("tx")
@@ -121,8 +133,9 @@ class Outbox(Declared[T]):
         put = put_entries(file, [one])
         if one.key is not None:
             put.digests = digests([one.body], destination)
-        wait_us = span_us(options.get("wait", 0), "wait")
-        return send(file, self._declaration, put, tx=entered(file, tx), wait_us=wait_us)[0]
+        where, wait_us = entered(file, tx), span_us(options.get("wait", 0), "wait")
+        found = yield from sending(file, self._declaration, put, tx=where, wait_us=wait_us)
+        return found[0]
 
     def handler(self, fn: Handler[T], /) -> Handler[T]:
         """

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fencepost import _pack
 from fencepost._calls import FP
 from fencepost._checks import function, name_bytes, several, whole
 from fencepost._declared import Declared
-from fencepost._enqueue import PRIORITIES, digests, entry, put_entries, send
+from fencepost._enqueue import PRIORITIES, digests, entry, numbered, put_entries, sending
 from fencepost._file import File
 from fencepost._pack import Put, Take
-from fencepost.claims import Batch, Claim, claims_of, settle
+from fencepost._plans import Ask, Plan, Taking, here
+from fencepost.aio import AsyncQueue
+from fencepost.claims import Batch, Claim, claims_of, settling
 from fencepost.codec import encode_many
 from fencepost.errors import InvalidArgument
 from fencepost.policies import Declaration
@@ -53,6 +56,11 @@ class Queue(Declared[T]):
         self._batch = 1
         self._linger_us = 0
 
+    @property
+    def aio(self) -> AsyncQueue[T]:
+        """The same, awaitable."""
+        return AsyncQueue(self)
+
     # ---- putting in ------------------------------------------------------------------------------
 
     def enqueue(self, payload: T, /, **options: Unpack[Options]) -> Enqueued:
@@ -63,12 +71,16 @@ class Queue(Declared[T]):
         answered with the first one, a different one is a `Conflict`. Raises `PayloadError`,
         `QueueFull` (after `wait` seconds), `Busy`.
         """
+        return here(self._enqueue(payload, options))
+
+    def _enqueue(self, payload: T, options: Options) -> Plan[Enqueued]:
         tx = options.get("tx")
         file = self._file(tx)
         body = file.codec.encode(payload)
         put = put_entries(file, [entry(body, options)]) if options else Put(0, [body])
-        wait_us = span_us(options.get("wait", 0), "wait")
-        return send(file, self._declaration, put, tx=entered(file, tx), wait_us=wait_us)[0]
+        where, wait_us = entered(file, tx), span_us(options.get("wait", 0), "wait")
+        found = yield from sending(file, self._declaration, put, tx=where, wait_us=wait_us)
+        return found[0]
 
     def enqueue_many(
         self,
@@ -88,6 +100,18 @@ class Queue(Declared[T]):
         Raises as `enqueue`; a `Conflict` names the message that owns the key. At most 100,000
         messages and 1 GiB at once.
         """
+        return here(self._enqueue_many(payloads, key, lane, delay, priority, tx, wait))
+
+    def _enqueue_many(
+        self,
+        payloads: Iterable[T],
+        key: Callable[[T], str] | None,
+        lane: Callable[[T], str] | None,
+        delay: Span,
+        priority: int,
+        tx: Tx | None,
+        wait: Span,
+    ) -> Plan[list[Enqueued]]:
         file = self._file(tx)
         payloads = several(payloads, "payloads")
         bodies = encode_many(file.codec, payloads)
@@ -105,8 +129,8 @@ class Queue(Declared[T]):
         if lane is not None:
             function(lane, "lane")
             put.lanes = [name_bytes(lane(payload), "lane") for payload in payloads]
-        wait_us = span_us(wait, "wait")
-        return send(file, self._declaration, put, tx=entered(file, tx), wait_us=wait_us)
+        where, wait_us = entered(file, tx), span_us(wait, "wait")
+        return (yield from sending(file, self._declaration, put, tx=where, wait_us=wait_us))
 
     # ---- taking out ------------------------------------------------------------------------------
 
@@ -118,19 +142,19 @@ class Queue(Declared[T]):
         Delivery is at least once: a message whose claim is not settled before its lease ends, or
         before its process does, is handed out again, with a higher token.
         """
+        return here(self._claim(limit, lease, wait))
+
+    def _claim(self, limit: int, lease: Span | None, wait: Span) -> Plan[list[Claim[T]]]:
         file = self._file(None)
         unwrap(file, None)
-        number = file.queue(self._declaration, None)
-        take = Take([number], whole(limit, "limit", 1, LIMIT_MAX), alone=FP.ALONE_LAPSED)
+        take = Take([], whole(limit, "limit", 1, LIMIT_MAX), alone=FP.ALONE_LAPSED)
         if lease is not None:
             take.lease_us = lease_us(lease)
         wait_us = span_us(wait, "wait")
-        if wait_us:
-            take.until_us = file.core.now() + wait_us
-        while True:
-            found = file.core.step(None, take)[1]
-            if found.rows or not wait_us or file.core.now() >= take.until_us:
-                return claims_of(file, {number: self}, found)
+        number, _ = yield from numbered(file, self._declaration, "", None)
+        take.queues = [number]
+        found = yield Taking(file, take, wait_us)
+        return claims_of(file, {number: self}, found)
 
     def ack(self, claims: Iterable[Claim[T]], /, *, tx: Tx | None = None) -> list[Claim[T]]:
         """
@@ -138,12 +162,15 @@ class Queue(Declared[T]):
 
         Acking the same claim again is no loss.
         """
+        return here(self._ack(claims, tx))
+
+    def _ack(self, claims: Iterable[Claim[T]], tx: Tx | None) -> Plan[list[Claim[T]]]:
         held: Sequence[Claim[T]] = several(claims, "claims", Claim)
         file = self._file(tx)
         if any(delivery.file is not file for delivery in {claim._delivery for claim in held}):
             raise InvalidArgument(f"some of {held!r} were claimed from another store")
         keys = _pack.pairs([(claim.id, claim.token) for claim in held])
-        answers = settle(file, tx, keys, held)
+        answers = yield from settling(file, tx, keys, held)
         lost = [claim for claim, answer in zip(held, answers, strict=True) if answer == FP.LOST]
         for claim in held:
             claim._settled = True
@@ -153,8 +180,15 @@ class Queue(Declared[T]):
 
     def size(self) -> int:
         """Messages that are pending or leased."""
+        return here(self._size())
+
+    def _size(self) -> Plan[int]:
         file = self._file(None)
         unwrap(file, None)
+        size: int = yield Ask(file, partial(self._count, file))
+        return size
+
+    def _count(self, file: File) -> int:
         number = file.find(self.name)
         return file.core.size(None, number) if number else 0
 

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import atexit
 import os
-import threading
-import weakref
 from array import array
 from collections.abc import Iterable
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
 
 from fencepost import _looking, _pack
+from fencepost._aiostore import AsyncStore
 from fencepost._beside import danger, surroundings
 from fencepost._calls import FP, Core
 from fencepost._checks import flag, identity, name_bytes, path_bytes, several, shown, whole
 from fencepost._enqueue import read_headers
 from fencepost._file import File
+from fencepost._unclosed import unclosed
 from fencepost.codec import JSON, Codec
-from fencepost.errors import Error, InvalidArgument
+from fencepost.errors import InvalidArgument
 from fencepost.policies import declared
 from fencepost.queues import Queue
 from fencepost.spans import gap_us, moment_us, seconds, span_us
@@ -72,10 +71,15 @@ class Store(AbstractContextManager["Store"]):
     def __init__(self, file: File) -> None:
         self._file = file
         self.path = file.path
-        _open_stores.add(self)
+        unclosed.add(self)
 
     def __repr__(self) -> str:
         return f"<Store {self.path}>"
+
+    @property
+    def aio(self) -> AsyncStore:
+        """The same, awaitable."""
+        return AsyncStore(self)
 
     @overload
     def queue(self, name: str, /, **policy: Unpack[Policy]) -> Queue[Any]: ...
@@ -306,7 +310,7 @@ class Store(AbstractContextManager["Store"]):
         """Waits for calls under way; those that come later raise `Closed`. Again: nothing."""
         unwrap(self._file, None)
         self._file.core.close()
-        _open_stores.discard(self)
+        unclosed.discard(self)
 
     def __exit__(
         self,
@@ -381,19 +385,3 @@ def opened(
         patience=seconds(span_us(busy_timeout, "busy_timeout")),
     )
     return Store(File(core, os.fsdecode(encoded), codec, by_hand=hand is not None))
-
-
-# Stores that nobody closed are closed at the end of the main thread, before the interpreter joins
-# the others: one of them may wait for a message that nobody will send, and `Closed` lets it go. Who
-# has a transaction open, perhaps a handler that hangs, is not waited for: it ends with the process.
-_open_stores: Final[weakref.WeakSet[Store]] = weakref.WeakSet()
-
-
-def _close_all() -> None:
-    for store in list(_open_stores):
-        store._file.core.patience = 0
-        with suppress(Error):
-            store.close()
-
-
-getattr(threading, "_register_atexit", atexit.register)(_close_all)

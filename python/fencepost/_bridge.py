@@ -1,0 +1,188 @@
+"""
+Between event loops and one open file: calls of coroutines, without a thread for each.
+
+    writing     one thread crosses with all that has come since its last crossing: they are lined up
+                side by side and share commits (csrc/api_gather.c); each fails alone
+    watching    one thread waits for all that is waited for (_watch.py)
+    asking      a few threads for what is neither: pages, counts, copies, transactions
+
+The threads are there only as long as something is to be done. A coroutine that is cancelled takes
+its call back if no thread has taken it; if one has, it happens.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from time import monotonic
+from typing import Any, Final, TypeVar
+
+from fencepost._calls import Core
+from fencepost._codes import FP
+from fencepost._fates import Fate
+from fencepost._pack import Packed, Verdict, claims
+from fencepost._parcels import Hands, Parcel, deliver
+from fencepost._requests import Request
+from fencepost._watch import Lined, Watch
+from fencepost.errors import Error, ForkedHandle, QueueFull
+
+__all__ = ["Bridge"]
+
+T = TypeVar("T")
+
+MOST: Final = 128  # calls of one crossing: as many as the core takes into one commit
+ASKERS: Final = 4
+
+
+class Writing(Lined[T]):
+    """
+    A request on its way. With `wait_us`, one that was done in vain is done again when the file has
+    changed so that it might not be.
+    """
+
+    __slots__ = ("bridge", "patient_until", "request")
+
+    def __init__(
+        self, bridge: Bridge, request: Request[T], *, queue: int = 0, wait_us: int = 0
+    ) -> None:
+        super().__init__(bridge.writers.changed, queue, wait_us)
+        self.bridge = bridge
+        self.request = request
+        self.patient_until = monotonic() + bridge.core.patience
+
+    def in_vain(self) -> bool:
+        """There was no room for it."""
+        return isinstance(self.error, QueueFull)
+
+    def skipped(self) -> None:
+        self.bridge.watch.skipped(self)
+
+
+class Taking(Writing["tuple[list[int], Packed]"]):
+    """A claim. What it took and nobody hears of goes back into the line, with its attempt."""
+
+    __slots__ = ()
+    for_messages = True
+
+    def in_vain(self) -> bool:
+        return self.error is None and not self.value[1].rows
+
+    def unheard(self) -> None:
+        if self.error is None and self.value[1].rows:
+            found = [row[:2] for row in claims(self.value[1])]
+            self.bridge.let_go([Verdict(id_, token, FP.RELEASE) for id_, token in found])
+
+
+class Asking(Parcel[T]):
+    __slots__ = ("fn",)
+
+    def __init__(
+        self, lock: threading.Condition, fn: Callable[[], T], *, heard: bool = True
+    ) -> None:
+        super().__init__(lock, heard=heard)
+        self.fn = fn
+
+
+class Bridge:
+    """Of one handle, in the process that opened it."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self.writers = Hands("writes", self._write, threads=1, most=MOST)
+        self._askers = Hands("asks", _ask, threads=ASKERS, most=1)
+        self.watch = Watch(core, self.writers.put)
+        self._process = os.getpid()
+
+    # ---- for coroutines --------------------------------------------------------------------------
+
+    async def write(self, request: Request[T]) -> T:
+        """In a commit that it may share with others."""
+        return await self._written(Writing(self, request))
+
+    async def enter(self, request: Request[T], queue: int, wait_us: int) -> T:
+        """The same for an enqueue, which waits so long for room."""
+        return await self._written(Writing(self, request, queue=queue, wait_us=wait_us))
+
+    async def take(
+        self, request: Request[tuple[list[int], Packed]], queue: int, wait_us: int
+    ) -> tuple[list[int], Packed]:
+        """The same for a claim, which waits so long for the first message."""
+        return await self._written(Taking(self, request, queue=queue, wait_us=wait_us))
+
+    async def ask(self, fn: Callable[[], T]) -> T:
+        """Whatever `fn` does, in another thread."""
+        self._check()
+        asking = Asking(self._askers.changed, fn)
+        self._askers.put([asking])
+        return await asking.awaited()
+
+    async def change(self, version: int) -> None:
+        """Until the file's version is not this one any more."""
+        self._check()
+        await self.watch.change(version)
+
+    async def end(self, id_: int, wait_us: int | None) -> Fate | None:
+        """What became of the message, once it has ended. None: it has not, in this time."""
+        self._check()
+        return await self.watch.end(id_, wait_us)
+
+    def let_go(self, verdicts: Sequence[Verdict]) -> None:
+        """Settle what nobody waits for, as far as it can be done: leases run out by themselves."""
+
+        def settle() -> None:
+            with suppress(Error):
+                self.core.settle(None, verdicts)
+
+        with suppress(RuntimeError):
+            self._askers.put([Asking(self._askers.changed, settle, heard=False)])
+
+    def rest(self) -> None:
+        """Until all that was asked for before has been written, or its patience is over."""
+        self.writers.wait_until_idle(self.core.patience)
+
+    def _check(self) -> None:
+        """In a child of a fork there are no threads of ours, and a lock of theirs may be held."""
+        if os.getpid() != self._process:
+            raise ForkedHandle(
+                "this handle was opened before a fork: a child process has to open the file itself"
+            )
+
+    # ---- writing ---------------------------------------------------------------------------------
+
+    async def _written(self, parcel: Writing[T]) -> T:
+        self._check()
+        self.writers.put([parcel])
+        return await parcel.awaited()
+
+    def _write(self, parcels: Sequence[Writing[Any]]) -> None:
+        waits = [parcel for parcel in parcels if parcel.wait_us]
+        version = self.core.version() if waits else 0  # before they look at whether there is room
+        self.watch.clock([parcel for parcel in waits if parcel.until_us is None])
+        went = self.core.gather([parcel.request for parcel in parcels])
+        now = monotonic()
+        again: list[Writing[Any]] = []
+        told: list[Writing[Any]] = []
+        for parcel, how in zip(parcels, went, strict=True):
+            if how.again and not parcel.unwanted and now < parcel.patient_until:
+                again.append(parcel)
+                continue
+            parcel.error = how.error
+            if how.error is None:
+                parcel.value = parcel.request.read()
+            parcel.request.free()
+            if not self.watch.went(parcel, version, in_vain=parcel.in_vain()):
+                told.append(parcel)
+        if again:
+            self.writers.put(again, first=True)
+        deliver(told)
+
+
+def _ask(parcels: Sequence[Asking[Any]]) -> None:
+    for parcel in parcels:
+        try:
+            parcel.value = parcel.fn()
+        except BaseException as error:  # is the coroutine's
+            parcel.error = error
+    deliver(parcels)
