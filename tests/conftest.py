@@ -11,11 +11,12 @@ import importlib.util
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from datetime import datetime, timezone
+from functools import partial
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -195,3 +196,12 @@ def elsewhere(path: Path) -> Callable[[str], str]:
         return done.stdout
 
     return run
+
+
+@pytest.fixture(params=["asyncio", "uvloop"])
+def run_async(request: pytest.FixtureRequest) -> Callable[[Coroutine[Any, Any, Any]], Any]:
+    """Runs a coroutine on a loop of either library."""
+    from harness_aio import run_on
+
+    pytest.importorskip(request.param)
+    return partial(run_on, request.param)

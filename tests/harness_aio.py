@@ -7,15 +7,14 @@ import importlib
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from fencepost import Store
+from fencepost import Queue, Store
 from fencepost._requests import Cancelling
+from fencepost._watch import Line
 from harness_core import lib
 
-__all__ = ["LOOPS", "behind", "run_on", "spin"]
+__all__ = ["behind", "line", "run_on", "spin"]
 
 T = TypeVar("T")
-
-LOOPS = ["asyncio", "uvloop"]
 
 
 def run_on(name: str, main: Coroutine[Any, Any, T]) -> T:
@@ -57,3 +56,9 @@ async def behind(store: Store, *calls: Coroutine[Any, Any, Any], **more: Any) ->
 
 
 async def _nothing(_tasks: object) -> None: ...
+
+
+def line(store: Store, queue: Queue[Any]) -> Line:
+    """Those who wait for a message of the queue."""
+    watch = store._file.bridge.watch
+    return watch._lines.setdefault((True, store._file.find(queue.name)), Line())

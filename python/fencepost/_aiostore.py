@@ -43,12 +43,10 @@ class AsyncStore:
         return f"{self._store!r}.aio"
 
     @overload
-    def queue(self, name: str, /, **policy: Unpack[Policy]) -> AsyncQueue[Any]: ...
-    @overload
     def queue(self, name: str, type: type[T], /, **policy: Unpack[Policy]) -> AsyncQueue[T]: ...
     @overload
     def queue(self, name: str, type: TypeForm[T], /, **policy: Unpack[Policy]) -> AsyncQueue[T]: ...
-    def queue(self, name: str, type: Any = Any, /, **policy: Unpack[Policy]) -> AsyncQueue[Any]:
+    def queue(self, name: str, type: Any, /, **policy: Unpack[Policy]) -> AsyncQueue[Any]:
         """See `Store.queue`."""
         return self._store.queue(name, type, **policy).aio
 

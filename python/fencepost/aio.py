@@ -65,8 +65,8 @@ class AsyncJob(Generic[P, R]):
 class _AsyncHandle(Generic[R]):
     def __init__(self, handle: Any) -> None:
         self._handle = handle
-        self.created = handle.created
-        self.key = handle.key
+        self.created: bool = handle.created
+        self.key: str | None = handle.key
 
     def __repr__(self) -> str:
         return f"{self._handle!r}.aio"
