@@ -22,7 +22,8 @@ from fencepost import (
     Message,
     PayloadError,
 )
-from fencepost._enqueue import entry, put_entries, send
+from fencepost._enqueue import entry, put_entries, sending
+from fencepost._plans import here
 from fencepost.envelope import HEADER
 from fencepost.testing import Kit
 
@@ -83,7 +84,7 @@ def put_by_hand(kit: Kit, inbox: Inbox[Any], headers: dict[str, str]) -> None:
     """As somebody does who knows the table and not the rules."""
     file = kit.store._file
     one = entry(b'{"order": 1}', {"key": "by hand", "headers": headers})
-    send(file, inbox._declaration, put_entries(file, [one]))
+    here(sending(file, inbox._declaration, put_entries(file, [one])))
 
 
 def dead(kit: Kit) -> Message:
