@@ -111,11 +111,18 @@ class AsyncStore:
     # ---- doing -----------------------------------------------------------------------------------
 
     async def replay(
-        self, messages: Iterable[Message], /, *, delay: Span = 0, rate: float | None = None
+        self,
+        messages: Iterable[Message],
+        /,
+        *,
+        delay: Span = 0,
+        rate: float | None = None,
+        note: str = "",
     ) -> list[Replayed]:
         """See `Store.replay`."""
         wanted = list(messages)
-        return await self._ask(lambda: self._store.replay(wanted, delay=delay, rate=rate))
+        replay = partial(self._store.replay, wanted, delay=delay, rate=rate, note=note)
+        return await self._ask(replay)
 
     async def confirm(self, messages: Iterable[Message], /, *, note: str = "") -> int:
         """See `Store.confirm`."""
