@@ -48,9 +48,8 @@ from setuptools.errors import CompileError, SetupError
 
 ROOT = Path(__file__).resolve().parent
 CSRC = ROOT / "csrc"
-FACES = ["fencepost.h", "fencepost_shelf.h"]  # what cffi reads
+FACES = ["fencepost.h", "fencepost_many.h", "fencepost_shelf.h"]  # what cffi reads
 
-FACES = ["fencepost.h", "fencepost_many.h"]  # what cffi reads
 ABI_FLOOR = "cp310"
 LIMITED_API = "0x030A0000"
 # cffi has no limited API to offer where there is no GIL.
