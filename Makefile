@@ -7,7 +7,7 @@ LIBASAN = $(shell $(or $(CC),cc) -print-file-name=libasan.so)
 LIBUBSAN = $(shell $(or $(CC),cc) -print-file-name=libubsan.so)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build test hostile long compat lint format asan tsan leaks bench bench-peers clean
+.PHONY: help venv build test hostile long compat lint format asan tsan leaks analyze bench bench-peers clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
@@ -64,6 +64,11 @@ leaks: ## the C driver under AddressSanitizer, leaks counted
 tsan: ## the C driver under ThreadSanitizer
 	FENCEPOST_SANITIZE=thread $(PYTHON) tests/driver/build.py build/thread/driver
 	TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1 build/thread/driver
+
+# cppcheck and clang-tidy where they are found; gcc's analyzer where cc is gcc.
+analyze: ## static analysis of our C; what it asks for and why not more is in .clang-tidy
+	@$(PYTHON) build_ffi.py
+	$(PYTHON) tests/analyze.py
 
 bench: build ## the benchmarks with their real sizes
 	@for bench in bench/bench_*.py; do $(PYTHON) $$bench || exit 1; done

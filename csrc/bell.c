@@ -174,6 +174,7 @@ int bell_sleep(bell *b, int64_t version, uint32_t bits, int64_t nudges, int64_t 
   sleeper me = {.version = version, .nudges = nudges};
   sys_lock(&b->gate);
   me.next = b->asleep;
+  // cppcheck-suppress autoVariables - until it leaves, below
   b->asleep = &me;
   bool woken = b->futex && bell_listen(b); /* before the last look at the header */
   if (b->resting) sys_wake_all(&b->gate);

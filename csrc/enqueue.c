@@ -201,6 +201,7 @@ static int arrive(txn *t, arrivals *a, const policy *p, const item *m, int64_t i
   int code = FP_OK;
   place at = {.id = id, .turn = line_turn(a->put->queue, m->priority), .due_at = m->due,
               .placed_at = m->due};
+  assert(a->items != NULL && a->places != NULL); /* there is room for a slice */
   if (m->lane.at != NULL) code = lane_enter(t, p, m->lane, &room, err);
   if (room < 0) {
     at.turn = room;

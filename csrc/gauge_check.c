@@ -143,7 +143,7 @@ static int read_lanes(check *c, fp_error *err) {
     c->lanes[c->lane_total++] = l;
   }
   int code = stmt_end(&s, err);
-  if (c->lane_total > 0) qsort(c->lanes, (size_t)c->lane_total, sizeof(lane_count), by_first);
+  if (c->lanes != NULL) qsort(c->lanes, (size_t)c->lane_total, sizeof(lane_count), by_first);
   return code != FP_OK ? code : err->code;
 }
 

@@ -80,13 +80,16 @@ static bool is_there(const descriptor *d) {
          (uint64_t)at.st_ino == of->second;
 }
 
+static descriptor *parked_of(const file *of, bool writable) {
+  descriptor *d = of->parked[WRITABLE];
+  return d != NULL || writable ? d : of->parked[READ_ONLY];
+}
+
 descriptor *locks_reuse(file *of, bool writable) {
-  descriptor *d = NULL;
-  while (d == NULL && (of->parked[WRITABLE] != NULL || (!writable && of->parked[READ_ONLY]))) {
-    d = of->parked[of->parked[WRITABLE] != NULL ? WRITABLE : READ_ONLY];
-    if (is_there(d)) continue;
+  descriptor *d = parked_of(of, writable);
+  while (d != NULL && !is_there(d)) {
     forget(d);
-    d = NULL;
+    d = parked_of(of, writable);
   }
   if (d == NULL) return NULL;
   of->parked[d->writable ? WRITABLE : READ_ONLY] = d->next;

@@ -47,7 +47,7 @@ void pack_many(pack *p, const int64_t *values, int count) {
 }
 
 void pack_bytes(pack *p, const void *at, int64_t bytes) {
-  if (bytes == 0) return;
+  if (at == NULL || bytes == 0) return;
   char *blob = grown(p, p->blob, p->blob_used, bytes, &p->blob_room, 1);
   if (blob == NULL) return;
   p->blob = blob;
