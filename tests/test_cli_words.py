@@ -83,4 +83,10 @@ def test_a_delivery_says_how_it_stands_in_their_words(ask: Ask, ids: dict[str, i
     assert [one["status"] for one in (done, dead, pending)] == ["sent", "failed", "pending"]
     assert (unknown["outcome"], unknown["status"]) == ("replayed", "retrying")
     assert unknown["available_at"] is not None
+    assert unknown["last_error"] is None, "what was tried anew has not failed"
     assert "status" not in ask("outbox", "retry", "99999", code=1)[0]
+
+
+def test_a_note_is_no_error(ask: Ask, ids: dict[str, int]) -> None:
+    (confirmed,) = ask("outbox", "confirm-delivered", str(ids["unknown"]), "--note", "they have it")
+    assert (confirmed["status"], confirmed["last_error"]) == ("sent", None)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from commands import runner
-from fencepost import App, Backoff, Context, Contracts, Envelope, Inbox
+from fencepost import App, Backoff, Context, Contracts, Envelope, Inbox, InvalidArgument
 from fencepost.testing import Kit
 
 AT_ONCE = Backoff(0, 1, 0, 0)
@@ -68,6 +68,37 @@ def test_h15_what_cannot_be_handled_is_dead_one_by_one_and_shown_with_its_bytes(
         assert (message.failure.kind, message.attempt) == (kind, 1)
         assert message.failure.text
         assert kit.store.content(message.id).body == body
+
+
+def test_dead_letters_are_found_by_the_kind_of_their_failure(
+    inbox: Inbox[Paid], kit: Kit, tmp_path: Path
+) -> None:
+    """Over all pages, which may be short; and replayed by it."""
+    for n in range(HEALTHY):
+        for name, (body, envelope, _) in STRANGE.items():
+            inbox.accept(f"{name}{n}", body, envelope=envelope)
+    kit.drain()
+    found: list[str | None] = []
+    after: str | None = None
+    while True:
+        page = kit.store.messages("dead", failure="unknown_contract", after=after, limit=7)
+        found += [message.key for message in page]
+        after = page.next
+        if after is None:
+            break
+    assert found == [f"name{n}" for n in reversed(range(HEALTHY))]
+    with pytest.raises(InvalidArgument, match="no kind of failure"):
+        kit.store.messages("dead", failure="bad luck")  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument):
+        first = kit.store.messages("dead", failure="undecodable", limit=1)
+        kit.store.messages("dead", after=first.next)
+    run = runner(tmp_path)
+    call = ("--database", kit.store.path, "dead")
+    listed = json.loads(run(*call, "list", "--failure", "unsupported_version", "--json").stdout)
+    assert len(listed["messages"]) == HEALTHY
+    dry = run(*call, "replay", "--all", "--failure", "undecodable", "--dry-run", "--json").stdout
+    assert json.loads(dry)["counts"] == {"replayed": 2 * HEALTHY}
+    run(*call, "list", "--failure", "bad luck", code=2)
 
 
 def test_h15_an_unknown_job_is_put_off_and_costs_nobody_an_attempt(app: App, kit: Kit) -> None:

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterator
 from datetime import datetime
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from fencepost import _pack
 from fencepost._calls import FP, SCHEMA_VERSION, SQLITE_VERSION
@@ -17,7 +17,7 @@ from fencepost._file import File, named
 from fencepost._pack import Cursor, Filter, Packed
 from fencepost.errors import InvalidArgument
 from fencepost.spans import SECOND, moment, moment_us, seconds
-from fencepost.values import STATES, Failure, Message, Page, State
+from fencepost.values import STATES, Failure, FailureKind, Message, Page, State
 
 __all__ = [
     "TOLD",
@@ -53,6 +53,13 @@ TOLD: Final[dict[int, State]] = {
     FP.STATE_DEAD: "dead",
     FP.STATE_UNKNOWN: "unknown",
     FP.CANCELLED: "cancelled",
+}
+REPLAYED: Final[dict[int, Any]] = {
+    FP.DONE: "replayed",
+    FP.SUPERSEDED: "superseded",
+    FP.NOT_DEAD: "not dead",
+    FP.LIVE_KEY: "live key",
+    FP.GONE: "gone",
 }
 PROFILES: Final = ("queue", "job", "outbox", "inbox", "wake-up")
 COUNTS: Final = ("pending", "waiting", "leased", "done", "dead", "unknown", "cancelled")
@@ -115,6 +122,7 @@ def page(
     queue: str | None,
     lane: str | None,
     kind: str | None,
+    failure: FailureKind | None,
     since: datetime | None,
     before: datetime | None,
     after: str | None,
@@ -130,9 +138,11 @@ def page(
         asked.before_us = moment_us(before, "before")
     if kind is not None:
         name_bytes(kind, "kind")
+    if failure is not None and failure not in get_args(FailureKind):
+        raise InvalidArgument(f"{shown(failure)} is no kind of failure")
     if queue is not None:
         asked.queue = file.find(queue)
-    listing = repr((state, queue, lane, kind, asked.since_us, asked.before_us)).encode()
+    listing = repr((state, queue, lane, kind, failure, asked.since_us, asked.before_us)).encode()
     if after is not None:
         asked.after = _cursor(after, listing)
     if kind is not None:
@@ -140,7 +150,11 @@ def page(
     if (queue is not None and not asked.queue) or (kind is not None and not asked.kind):
         return Page()
     found, following = file.core.list(asked)
-    answer = Page(messages(file, found))
+    answer = Page(
+        one
+        for one in messages(file, found)
+        if failure is None or (one.failure is not None and one.failure.kind == failure)
+    )
     if following is not None:
         answer.next = _cursor_text(following, listing)
     return answer

@@ -25,6 +25,7 @@ from fencepost.spans import gap_us, moment_us, seconds, span_us
 from fencepost.transactions import Transaction, transaction, unwrap
 from fencepost.values import (
     Content,
+    FailureKind,
     Message,
     Page,
     Policy,
@@ -48,14 +49,6 @@ REAL_CLOCK: Final = -1
 ANY_GENERATION: Final = -1
 PURGED_MAX: Final = 10_000  # rows of one purge, as in csrc/base.h
 Durability = Literal["full", "normal"]
-
-_REPLAYED: Final[dict[int, Any]] = {
-    FP.DONE: "replayed",
-    FP.SUPERSEDED: "superseded",
-    FP.NOT_DEAD: "not dead",
-    FP.LIVE_KEY: "live key",
-    FP.GONE: "gone",
-}
 
 
 class Store(AbstractContextManager["Store"]):
@@ -113,6 +106,7 @@ class Store(AbstractContextManager["Store"]):
         queue: str | None = None,
         lane: str | None = None,
         kind: str | None = None,
+        failure: FailureKind | None = None,
         since: datetime | None = None,
         before: datetime | None = None,
         after: str | None = None,
@@ -121,7 +115,7 @@ class Store(AbstractContextManager["Store"]):
         """
         One page of the messages in a state, up to 200: those in line in its order, queue by queue;
         ended ones by when they ended, the newest first. `since` (included) and `before` (excluded)
-        bound the due moment, or the end; `kind` is a job's name.
+        bound the due moment, or the end; `kind` is a job's name, `failure` how it failed last.
 
         `Page.next` is the `after=` of the next page. A page may be short, even empty, with more
         behind it. What is done in a queue that is not `listed` is not shown.
@@ -133,6 +127,7 @@ class Store(AbstractContextManager["Store"]):
             queue=queue,
             lane=lane,
             kind=kind,
+            failure=failure,
             since=since,
             before=before,
             after=after,
@@ -206,7 +201,7 @@ class Store(AbstractContextManager["Store"]):
         said = name_bytes(note, "note")
         answers = self._file.core.replay(pairs, *spans, note=said, apply=flag(apply, "apply"))
         told = zip(wanted, answers, strict=True)
-        return [Replayed(message.id, _REPLAYED[answer]) for message, answer in told]
+        return [Replayed(message.id, _looking.REPLAYED[answer]) for message, answer in told]
 
     def confirm(self, messages: Iterable[Message], /, *, note: str = "") -> int:
         """

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
-from typing import TypedDict
+from typing import TypedDict, get_args
 
 import click
 
@@ -17,6 +17,7 @@ from fencepost.cli.operate import moment
 from fencepost.cli.output import Column, document, json_option, page_options, table
 
 PAGE = 200
+KINDS = get_args(fencepost.FailureKind)
 
 
 class Which(TypedDict):
@@ -24,6 +25,7 @@ class Which(TypedDict):
 
     queue: str | None
     kind: str | None
+    failure: fencepost.FailureKind | None
     since: datetime | None
     before: datetime | None
 
@@ -37,6 +39,7 @@ def _filters(command: click.decorators.FC) -> click.decorators.FC:
     for option in (
         click.option("--before", type=moment, help="Died before this moment."),
         click.option("--since", type=moment, help="Died at this moment or later."),
+        click.option("--failure", type=click.Choice(KINDS), help="Only of this kind of failure."),
         click.option("--kind", metavar="JOB", help="Only of this job."),
         click.option("--queue", help="Only of this queue."),
     ):
@@ -53,6 +56,7 @@ def list_(
     database: Database,
     queue: str | None,
     kind: str | None,
+    failure: fencepost.FailureKind | None,
     since: datetime | None,
     before: datetime | None,
     after: str | None,
@@ -60,7 +64,7 @@ def list_(
     as_json: bool,
 ) -> None:
     """Dead letters without their payload, the newest first."""
-    which = Which(queue=queue, kind=kind, since=since, before=before)
+    which = Which(queue=queue, kind=kind, failure=failure, since=since, before=before)
     listing(database, "dead", after=after, limit=limit, as_json=as_json, **which)
 
 
@@ -89,6 +93,7 @@ def replay(
     every: bool,
     queue: str | None,
     kind: str | None,
+    failure: fencepost.FailureKind | None,
     since: datetime | None,
     before: datetime | None,
     delay: float,
@@ -105,7 +110,7 @@ def replay(
     """
     if bool(ids) == every:
         raise click.UsageError("name the messages, or say --all")
-    which = Which(queue=queue, kind=kind, since=since, before=before)
+    which = Which(queue=queue, kind=kind, failure=failure, since=since, before=before)
     if ids and any(which.values()):
         raise click.UsageError("a filter goes with --all, not with an ID")
     answers: list[fencepost.Replayed] = []
