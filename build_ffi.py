@@ -48,7 +48,7 @@ from setuptools.errors import CompileError, SetupError
 
 ROOT = Path(__file__).resolve().parent
 CSRC = ROOT / "csrc"
-FACES = ["fencepost.h", "fencepost_many.h", "fencepost_shelf.h"]  # what cffi reads
+FACES = ["fencepost.h", "fencepost_flow.h", "fencepost_many.h", "fencepost_shelf.h"]  # of cffi
 
 ABI_FLOOR = "cp310"
 LIMITED_API = "0x030A0000"

@@ -50,6 +50,7 @@ enum {
 #define CLAIM_BYTES_DEFAULT INT64_C(67108864)       /* payload bytes of one claim: 64 MiB */
 #define SPAN_US_MAX INT64_C(3155760000000000)       /* 100 years: longest delay, lease, age */
 #define MOMENT_US_MAX INT64_C(9007199254740991)     /* 2^53 - 1: the year 2255 */
+#define NEVER_US (MOMENT_US_MAX + 1)                /* due when somebody moves it, and not before */
 #define SECOND_US INT64_C(1000000)
 #define QUEUE_MAX INT64_C(1099511627775)            /* 2^40 - 1, so that a turn fits 48 bits */
 #define COUNTER_MAX (INT64_MAX - INT64_C(1099511627776))

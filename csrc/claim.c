@@ -6,6 +6,7 @@
 #include "fault.h"
 #include "limit.h"
 #include "registry.h"
+#include "run.h"
 
 /* One queue of a claim under way. */
 typedef struct taking {
@@ -170,8 +171,10 @@ static int bury(txn *t, const policy *p, place *at, fp_error *err) {
   at->kind = f.kind;
   at->life = (int32_t)f.life;
   at->laned = f.lane.at != NULL;
+  bool known = f.found;
   facts_free(&f);
   at->token = 0; /* nobody settled it: what its holder says later is lost, not "already" */
+  if (at->again != 0 && known) return settle_next_turn(t, at, &why, err);
   return settle_leave(t, at, state, &why, NO_SPAN, err);
 }
 
@@ -182,6 +185,17 @@ static int put_fit(const taking *k, fp_error *err) {
     if (i < k->picked_count && !k->unfit[i]) continue;
     if (i > from) code = line_put_many(k->t, &k->picked[from], i - from, err);
     from = i + 1;
+  }
+  return code;
+}
+
+/* With the wake-up of a run its pass is taken. */
+static int take_passes(const taking *k, fp_error *err) {
+  int code = FP_OK;
+  if (k->p->field[PROFILE] != FP_PROFILE_WAKEUP) return code;
+  for (int i = 0; code == FP_OK && i < k->picked_count; i++) {
+    const place *at = &k->picked[i];
+    if (!k->unfit[i] && at->kind != 0) code = run_taken(k->t, at->id, at->token, at->due_at, err);
   }
   return code;
 }
@@ -209,6 +223,7 @@ static int lease_picked(taking *k, fp_error *err) {
     k->rows->records[row++ * CLAIM_WIDTH + 1] = at->token;
   }
   code = put_fit(k, err);
+  if (code == FP_OK) code = take_passes(k, err);
   for (int i = 0; code == FP_OK && i < k->picked_count; i++) {
     if (k->unfit[i]) continue;
     if (places_full(t->places)) code = line_forget_lost(t, err);

@@ -105,6 +105,10 @@ static int fence(db *d, fp_error *err) {
   put_i64(&s, "token", d->head.last);
   code = stmt_end(&s, err);
   if (code != FP_OK) return code;
+  s = stmt_use(&d->sql, SQL_RESTORED_PASSES);
+  put_i64(&s, "token", d->head.last);
+  code = stmt_end(&s, err);
+  if (code != FP_OK) return code;
   s = stmt_use(&d->sql, SQL_HEAD_KEEP);
   put_i64(&s, "last", d->head.last);
   put_i64(&s, "time", d->head.time);

@@ -73,23 +73,6 @@ static int give_back(txn *t, const enqueuing *e, int32_t upto, int64_t last, int
   return first.code;
 }
 
-/* The pending one is due at the earlier moment; the leased one once more after it is settled. */
-static int rearm(txn *t, place *at, int64_t due, fp_error *err) {
-  bool dropped;
-  int code = FP_OK;
-  if (at->stage == 0 && (at->turn < 0 || at->due_at <= due)) return FP_OK;
-  code = line_drop(t, at, &dropped, err);
-  if (code != FP_OK) return code;
-  if (at->stage == 0) {
-    at->due_at = at->placed_at = due;
-    at->addressed = 1;
-    txn_ring(t, at->queue);
-  } else if (at->again == 0 || due < at->again) {
-    at->again = due;
-  }
-  return line_put(t, at, err);
-}
-
 /* Another message has the key, and the call says what then. *mine: it goes to the new one. */
 static int meet_owner(txn *t, const enqueuing *e, const item *m, int32_t equal, int64_t id,
                       int64_t *owner, bool *mine, fp_error *err) {
@@ -100,7 +83,7 @@ static int meet_owner(txn *t, const enqueuing *e, const item *m, int32_t equal, 
   if (equal == FP_EQUAL_RETURN) return FP_OK;
   int code = line_locate(t, *owner, &live, &at, err);
   if (code != FP_OK) return code;
-  if (live && equal == FP_EQUAL_REARM) return rearm(t, &at, m->due, err);
+  if (live && equal == FP_EQUAL_REARM) return line_rearm(t, &at, m->due, err);
   if (live && at.stage > 0) return FP_OK; /* replace: somebody works on it, so it stays */
   if (live) code = settle_cancel_at(t, &at, false, err);
   if (code == FP_OK) code = key_move(t, &k, id, err);

@@ -367,6 +367,7 @@ int fp_keeper_lost(fp_keeper *keeper, int64_t id, int64_t token); /* 1: somebody
 void fp_keeper_stop(fp_keeper *keeper); /* joins and frees */
 /* cdef end */
 
+#include "fencepost_flow.h"
 #include "fencepost_many.h"
 #include "fencepost_shelf.h"
 

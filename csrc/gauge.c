@@ -15,7 +15,7 @@ static int next_in(txn *t, int64_t turn, dues *d, fp_error *err) {
   put_i64(&s, "now", t->now_us);
   if (stmt_row(&s)) {
     int64_t due_at = get_i64(&s, "due_at");
-    if (d->next < 0 || due_at < d->next) d->next = due_at;
+    if (due_at < NEVER_US && (d->next < 0 || due_at < d->next)) d->next = due_at;
   }
   return stmt_end(&s, err);
 }

@@ -20,7 +20,7 @@ int gauge_kinds(txn *t, pack *p, fp_error *err);
 int gauge_uuid(txn *t, pack *p, fp_error *err);
 
 /* Recounts the file against what it says of itself; each finding is one plain sentence. Walks
-** every table once, in one snapshot, and keeps 24 bytes of memory for each message in line.
+** every table once, in one snapshot, and keeps 32 bytes of memory for each message in line.
 **
 **   1. A message is in exactly one of line and outcomes, and whatever is there has its message.
 **   2. A row of the line stands where its message belongs.

@@ -11,7 +11,7 @@
 
 /* A row of the line. */
 typedef struct stand {
-  int64_t id, turn;
+  int64_t id, turn, due_at;
   int64_t stage;
 } stand;
 
@@ -92,6 +92,7 @@ static int read_line(check *c, fp_error *err) {
   put_i64(&s, "turn", INT64_MIN);
   while (err->code == FP_OK && stmt_row(&s)) {
     stand at = {.turn = get_i64(&s, "turn")};
+    at.due_at = get_i64(&s, "due_at");
     at.id = get_i64(&s, "id");
     met(c, get_i64(&s, "token"));
     at.stage = get_i64(&s, "stage");
@@ -223,7 +224,7 @@ static int check_in_line(check *c, const message_row *m, const stand *at, fp_err
         (long long)m->queue);
     return FP_OK;
   }
-  q->found[at->turn < 0 ? N_WAITING : at->stage > 0 ? N_LEASED : N_PENDING]++;
+  q->found[line_state(at->turn, at->due_at, at->stage)]++;
   bool damaged = m->priority < PRIORITY_MIN || m->priority > PRIORITY_MAX;
   if (damaged || (at->turn >= 0 && at->turn != line_turn(m->queue, m->priority))) {
     say(c, "Message %lld stands at another turn than its queue's and its priority's.",

@@ -10,6 +10,11 @@ int64_t line_turn(int64_t queue, int64_t priority) {
   return (queue << 8) | (127 - priority);
 }
 
+int line_state(int64_t turn, int64_t due_at, int64_t stage) {
+  if (turn < 0 || (stage == 0 && due_at == NEVER_US)) return N_WAITING;
+  return stage == 0 ? N_PENDING : N_LEASED;
+}
+
 /* One that cannot be is damage, which the check tells; here it must not lead to another queue. */
 static int64_t in_range(int64_t priority) {
   return priority < PRIORITY_MIN ? PRIORITY_MIN : priority > PRIORITY_MAX ? PRIORITY_MAX : priority;
@@ -240,6 +245,24 @@ int line_take(txn *t, int64_t id, int64_t token, bool *found, place *at, fp_erro
   }
   if (code == FP_OK && !*found) code = take_by_index(t, id, token, found, at, err);
   return code;
+}
+
+int line_rearm(txn *t, place *at, int64_t due_us, fp_error *err) {
+  bool dropped;
+  if (at->stage == 0 && (at->turn < 0 || at->due_at <= due_us)) return FP_OK;
+  if (at->stage > 0 && at->again != 0 && at->again <= due_us) return FP_OK;
+  int code = line_drop(t, at, &dropped, err);
+  if (code != FP_OK) return code;
+  if (at->stage == 0) {
+    txn_count(t, at->queue, line_state(at->turn, at->due_at, 0), -1);
+    at->due_at = at->placed_at = due_us;
+    at->addressed = 1;
+    txn_count(t, at->queue, line_state(at->turn, at->due_at, 0), 1);
+    txn_ring(t, at->queue);
+  } else {
+    at->again = due_us;
+  }
+  return line_put(t, at, err);
 }
 
 int line_forget_lost(txn *t, fp_error *err) {

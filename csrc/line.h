@@ -16,6 +16,8 @@
 #include "txn.h"
 
 int64_t line_turn(int64_t queue, int64_t priority);
+/* What it is counted as: N_PENDING, N_WAITING (in its lane, or for something to come), N_LEASED. */
+int line_state(int64_t turn, int64_t due_at, int64_t stage);
 
 /* What a message says of itself; key and lane are copies, to be freed by facts_free. */
 typedef struct facts {
@@ -26,6 +28,11 @@ typedef struct facts {
 } facts;
 int line_facts(txn *t, int64_t id, facts *f, fp_error *err);
 void facts_free(facts *f);
+
+/* What is known of a failure; at NULL: not said. */
+typedef struct failure {
+  span kind, code, text;
+} failure;
 
 /* The columns of a row from token to placed_at, in the order of the table, which are the next
 ** to be read. */
@@ -42,6 +49,9 @@ bool line_trusts(const txn *t, const policy *p, const place *at);
 ** *found false: (id, token) is not the newest claim, or (inbox queues) its lease has run out; then
 ** nothing has changed. */
 int line_take(txn *t, int64_t id, int64_t token, bool *found, place *at, fp_error *err);
+
+/* A wake-up: pending, it is due at the earlier of both moments; leased, once more after it. */
+int line_rearm(txn *t, place *at, int64_t due_us, fp_error *err);
 
 /* Forgets the hints of lapsed claims that somebody else has taken since. Called before the table of
 ** hints would grow, so that claims nobody ever settles do not pile up in it. */

@@ -24,6 +24,9 @@ void listing_read_line(stmt *s, entry *e) {
   if (e->turn < 0) {
     e->state = FP_WAITING;
     e->due = first_due;
+  } else if (line_state(e->turn, e->due, e->state) == N_WAITING) {
+    e->state = FP_WAITING;
+    e->due = -1;
   }
   if (missing) e->enqueued_at = -1;
   if (missing && e->turn > 0) e->queue = e->turn >> 8;

@@ -1,6 +1,7 @@
 #include "settle_part.h"
 
 #include "key.h"
+#include "run.h"
 
 span settle_cut(const char **at, int64_t bytes) {
   if (bytes < 0) return NO_SPAN;
@@ -51,8 +52,7 @@ int settle_anew(txn *t, int64_t id, int64_t since_us, fp_error *err) {
 }
 
 static void count_out(txn *t, const place *at) {
-  int state = at->turn < 0 ? N_WAITING : at->stage == 0 ? N_PENDING : N_LEASED;
-  txn_count(t, at->queue, state, -1);
+  txn_count(t, at->queue, line_state(at->turn, at->due_at, at->stage), -1);
 }
 
 int settle_forget(txn *t, int64_t id, fp_error *err) {
@@ -74,6 +74,17 @@ static int untie(txn *t, const place *at, const policy *p, int32_t state, bool f
     return lane_park(t, p, f->lane, at->id, err);
   }
   return lane_leave(t, p, f->lane, err);
+}
+
+/* Whose end a run is told of: its own wake-up's, and that of a job that it has started. */
+static int tell_run(txn *t, const place *at, const policy *p, int32_t state, const failure *why,
+                    span result, const facts *f, fp_error *err) {
+  if (f->key.at == NULL || at->life != FP_LIFE_LIVE) return FP_OK;
+  if (p->field[PROFILE] == FP_PROFILE_WAKEUP) {
+    return f->kind == 0 ? FP_OK : run_left(t, at, f->key, state, why, result, err);
+  }
+  if (!run_is_child_key(f->key)) return FP_OK;
+  return run_job_left(t, at, f->key, state, why, result, err);
 }
 
 bool settle_keeps(const policy *p, int32_t state, int32_t life) {
@@ -99,6 +110,7 @@ static int leave(txn *t, const place *at, int32_t state, const failure *why, spa
   if (code == FP_OK && (at->life == FP_LIFE_LIVE || at->laned)) {
     code = untie(t, at, p, state, free_key, &f, err);
   }
+  if (code == FP_OK) code = tell_run(t, at, p, state, why, result, &f, err);
   if (code == FP_OK && !kept) code = settle_forget(t, at->id, err);
   if (code == FP_OK && txn_troubled(t)) code = txn_drop(t, SQL_TROUBLE_DROP, at->id, err);
   facts_free(&f);
@@ -114,8 +126,7 @@ int settle_leave(txn *t, const place *at, int32_t state, const failure *why, spa
   return leave(t, at, state, why, result, true, err);
 }
 
-/* Back into the line as pending. The token goes: whoever still holds it opens nothing. */
-static int put_back(txn *t, place *at, int64_t due_us, fp_error *err) {
+int settle_back(txn *t, place *at, int64_t due_us, fp_error *err) {
   const policy *p;
   int code = db_policy(t->d, at->queue, &p, err);
   if (code != FP_OK) return code;
@@ -127,14 +138,20 @@ static int put_back(txn *t, place *at, int64_t due_us, fp_error *err) {
   at->worker = 0;
   at->addressed = p->field[ADDRESSED] != 0;
   txn_count(t, at->queue, N_LEASED, -1);
-  txn_count(t, at->queue, N_PENDING, 1);
+  txn_count(t, at->queue, line_state(at->turn, at->due_at, at->stage), 1);
   code = line_put(t, at, err);
   if (code == FP_OK && !places_drop(t->places, at->id)) code = err_memory(err);
   return code;
 }
 
-/* base * factor^(attempt - 1), at most cap, spread by jitter to both sides. */
-static int64_t back_off(const policy *p, int64_t attempt) {
+int settle_next_turn(txn *t, place *at, const failure *why, fp_error *err) {
+  at->attempts = 0;
+  int code = settle_anew(t, at->id, at->again, err);
+  if (code == FP_OK) code = settle_trouble(t, at->id, why, err);
+  return code == FP_OK ? settle_back(t, at, at->again, err) : code;
+}
+
+int64_t settle_back_off(const policy *p, int64_t attempt) {
   double span_us = (double)p->field[BASE], cap_us = (double)p->field[CAP];
   for (int64_t i = 1; i < attempt && span_us < cap_us && p->field[FACTOR] > 1000; i++) {
     span_us *= (double)p->field[FACTOR] / 1000.0;
@@ -176,18 +193,19 @@ static int retry(txn *t, place *at, const fp_verdict *v, const failure *why, int
   facts_free(&f);
   if (code != FP_OK) return code;
 
-  int64_t delay_us = v->delay_us >= 0 ? v->delay_us : back_off(p, at->attempts);
+  int64_t delay_us = v->delay_us >= 0 ? v->delay_us : settle_back_off(p, at->attempts);
   bool used_up = v->verb == FP_RETRY && limit > 0 && at->attempts >= limit;
   bool too_old = p->field[MAX_AGE] > 0 && t->now_us + delay_us - since > p->field[MAX_AGE];
   if (too_old && !used_up) last.kind = LITERAL("too_old");
   if (used_up && last.kind.at == NULL) last.kind = LITERAL("error");
+  if ((used_up || too_old) && at->again != 0) return settle_next_turn(t, at, &last, err);
   if (used_up || too_old) {
     *answer = FP_DEAD;
     return leave(t, at, FP_STATE_DEAD, &last, NO_SPAN, true, err);
   }
   if (v->verb == FP_LATER && at->attempts > 0) at->attempts--;
   code = settle_trouble(t, at->id, why, err);
-  if (code == FP_OK) code = put_back(t, at, t->now_us + delay_us, err);
+  if (code == FP_OK) code = settle_back(t, at, t->now_us + delay_us, err);
   return code;
 }
 
@@ -200,6 +218,9 @@ static int renew(txn *t, place *at, int64_t lease_us, fp_error *err) {
   at->worker = txn_worker(t); /* whoever renews it holds it, also where another handle claimed it */
   txn_lease(t, at->queue, lease);
   code = line_put(t, at, err);
+  if (code == FP_OK && p->field[PROFILE] == FP_PROFILE_WAKEUP && at->kind != 0) {
+    code = run_leased(t, at->id, at->token, at->due_at, err);
+  }
   if (code == FP_OK && !places_put(t->places, at)) code = err_memory(err);
   return code;
 }
@@ -240,21 +261,18 @@ static int carry_out(txn *t, const fp_verdict *v, const char **blob, int32_t *an
     }
     return code;
   }
+  bool ends = v->verb == FP_ACK || v->verb == FP_FAIL || v->verb == FP_CANCEL ||
+              v->verb == FP_UNKNOWN;
+  if (ends && at.again != 0) return settle_next_turn(t, &at, &why, err);
   switch (v->verb) {
-    case FP_ACK:
-      if (at.again != 0) { /* re-armed meanwhile: this turn is done, the next one is due */
-        at.attempts = 0;
-        code = settle_anew(t, at.id, at.again, err);
-        return code == FP_OK ? put_back(t, &at, at.again, err) : code;
-      }
-      return leave(t, &at, FP_DONE_LISTED, &why, result, true, err);
+    case FP_ACK: return leave(t, &at, FP_DONE_LISTED, &why, result, true, err);
     case FP_RETRY:
     case FP_LATER: return retry(t, &at, v, &why, answer, err);
     case FP_RELEASE:
       if (at.attempts > 0) at.attempts--;
-      return put_back(t, &at, v->delay_us > 0 && t->now_us + v->delay_us > at.placed_at
-                                  ? t->now_us + v->delay_us
-                                  : at.placed_at, err);
+      return settle_back(t, &at, v->delay_us > 0 && t->now_us + v->delay_us > at.placed_at
+                                     ? t->now_us + v->delay_us
+                                     : at.placed_at, err);
     case FP_FAIL: return leave(t, &at, FP_STATE_DEAD, &why, NO_SPAN, true, err);
     case FP_CANCEL: return leave(t, &at, FP_CANCELLED, &why, NO_SPAN, true, err);
     case FP_UNKNOWN: return leave(t, &at, FP_STATE_UNKNOWN, &why, NO_SPAN, true, err);

@@ -23,16 +23,19 @@ typedef struct cancelling {
 } cancelling;
 int settle_cancel(txn *t, void *cancelling_argument, fp_error *err);
 
-/* What is known of a failure; at NULL: not said. */
-typedef struct failure {
-  span kind, code, text;
-} failure;
-
 /* The row `at` has just been taken out of the line (it stood there as *at says). Puts its outcome,
 ** frees its key, lets its lane go on, counts. `state`: FP_DONE_LISTED means done, listed or kept
 ** or neither as the queue says. */
 int settle_leave(txn *t, const place *at, int32_t state, const failure *why, span result,
                  fp_error *err);
+/* Likewise taken out, and back it goes as pending, at the latest at that moment; earlier, if it was
+** re-armed for one. The token goes: whoever still holds it opens nothing. */
+int settle_back(txn *t, place *at, int64_t due_us, fp_error *err);
+/* The same, of one that was re-armed while it was out: something came that its holder has not seen,
+** so this turn is over, whatever became of it, and the next one begins. */
+int settle_next_turn(txn *t, place *at, const failure *why, fp_error *err);
+/* base * factor^(attempt - 1), at most cap, spread by jitter to both sides. */
+int64_t settle_back_off(const policy *p, int64_t attempt);
 /* Its outcome, `state` as settle_state has it. What dies or is unknown is a further generation. */
 int settle_outcome(txn *t, const place *at, int32_t state, const failure *why, span result,
                    fp_error *err);

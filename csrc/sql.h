@@ -6,12 +6,14 @@
 #ifndef FENCEPOST_SQL_H
 #define FENCEPOST_SQL_H
 
+#include "sql_flow.h"
 #include "sql_line.h"
 #include "sql_look.h"
 #include "sql_shelf.h"
 #include "sql_store.h"
 
-#define SQL_LIST SQL_STORE_LIST SQL_LINE_LIST SQL_LOOK_LIST SQL_SHELF_LIST
+#define SQL_LIST                                                                                \
+  SQL_STORE_LIST SQL_LINE_LIST SQL_LOOK_LIST SQL_SHELF_LIST SQL_FLOW_LIST
 
 #define X(name, text) SQL_##name,
 enum { SQL_LIST SQL_COUNT };

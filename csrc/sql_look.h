@@ -58,7 +58,8 @@
   X(DUE_STAGES,                                                                                 \
     "SELECT stage FROM fencepost_due WHERE turn = :turn AND due_at <= :now ORDER BY due_at")    \
   X(CHECK_DUE,                                                                                  \
-    "SELECT turn, id, token, stage FROM fencepost_due WHERE turn > :turn ORDER BY turn")        \
+    "SELECT turn, due_at, id, token, stage FROM fencepost_due WHERE turn > :turn"               \
+    " ORDER BY turn")                                                                           \
   X(CHECK_MESSAGE,                                                                              \
     "SELECT id, queue, kind, priority, life, key, lane FROM fencepost_message"                  \
     " WHERE id > :id ORDER BY id")                                                              \

@@ -36,6 +36,7 @@ class FP:
     PROFILE_JOB: Final[int] = lib.FP_PROFILE_JOB
     PROFILE_OUTBOX: Final[int] = lib.FP_PROFILE_OUTBOX
     PROFILE_INBOX: Final[int] = lib.FP_PROFILE_INBOX
+    PROFILE_WAKEUP: Final[int] = lib.FP_PROFILE_WAKEUP
 
     LIFE_NONE: Final[int] = lib.FP_LIFE_NONE
     LIFE_LASTING: Final[int] = lib.FP_LIFE_LASTING
@@ -60,3 +61,31 @@ class FP:
     ALONE_LAPSED: Final[int] = lib.FP_ALONE_LAPSED
     ALONE_TRIED: Final[int] = lib.FP_ALONE_TRIED
     ALONE_NEVER: Final[int] = lib.FP_ALONE_NEVER
+
+    REARMED: Final[int] = lib.FP_REARMED
+
+    RUN_ANY: Final[int] = lib.FP_RUN_ANY
+    RUN_RUNNING: Final[int] = lib.FP_RUN_RUNNING
+    RUN_SLEEPING: Final[int] = lib.FP_RUN_SLEEPING
+    RUN_WAITING: Final[int] = lib.FP_RUN_WAITING
+    RUN_FAILED: Final[int] = lib.FP_RUN_FAILED
+    RUN_PARKED: Final[int] = lib.FP_RUN_PARKED
+    RUN_DONE: Final[int] = lib.FP_RUN_DONE
+    RUN_CANCELLED: Final[int] = lib.FP_RUN_CANCELLED
+    RUN_STATES: Final = ("running", "sleeping", "waiting", "failed", "parked", "done", "cancelled")
+
+    RECORD_STEP: Final[int] = lib.FP_RECORD_STEP
+    RECORD_TRANSACT: Final[int] = lib.FP_RECORD_TRANSACT
+    RECORD_CHILD: Final[int] = lib.FP_RECORD_CHILD
+    RECORD_SLEEP: Final[int] = lib.FP_RECORD_SLEEP
+    RECORD_WAIT: Final[int] = lib.FP_RECORD_WAIT
+    RECORD_RECEIVE: Final[int] = lib.FP_RECORD_RECEIVE
+    RECORD_INBOX: Final[int] = lib.FP_RECORD_INBOX
+
+    END_DONE: Final[int] = lib.FP_END_DONE
+    END_SLEEP: Final[int] = lib.FP_END_SLEEP
+    END_WAIT: Final[int] = lib.FP_END_WAIT
+    END_RETRY: Final[int] = lib.FP_END_RETRY
+    END_FAIL: Final[int] = lib.FP_END_FAIL
+    END_PARK: Final[int] = lib.FP_END_PARK
+    END_RELEASE: Final[int] = lib.FP_END_RELEASE
