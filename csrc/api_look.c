@@ -7,6 +7,7 @@
 #include "fault.h"
 #include "gauge.h"
 #include "group.h"
+#include "lane.h"
 #include "listing.h"
 #include "locks.h"
 #include "retain.h"
@@ -16,8 +17,8 @@
 /* What is asked, of which each request reads its part; the answer's rows. */
 typedef struct question {
   int64_t id, queue, kind;
-  int32_t life;
-  span key;
+  int32_t life, limit;
+  span key; /* or the name of a lane */
   bool full;
   bool placed; /* the handle's places may know what the reader does not */
   const fp_filter *filter;
@@ -50,7 +51,7 @@ static int answer(fp_store *store, fp_tx *tx, int code, request look, question *
 
 /* ---- messages ---- */
 
-enum { MESSAGE_WIDTH = 16, CONTENT_WIDTH = 4, STATS_WIDTH = 14, KIND_WIDTH = 2 };
+enum { MESSAGE_WIDTH = 16, CONTENT_WIDTH = 4, STATS_WIDTH = 14, KIND_WIDTH = 2, HALTED_WIDTH = 2 };
 
 static int get(txn *t, void *argument, fp_error *err) {
   question *q = argument;
@@ -124,6 +125,26 @@ int fp_list(fp_store *store, const fp_filter *filter, fp_rows *rows, int64_t nex
   code = answer(store, NULL, code, page, &q, rows, err);
   if (code == FP_OK) *has_next = q.more;
   return code;
+}
+
+static int lanes(txn *t, void *argument, fp_error *err) {
+  question *q = argument;
+  pack_clear(&q->rows);
+  return lane_halted(t, q->queue, q->key, q->limit, &q->rows, err);
+}
+
+int fp_lanes(fp_store *store, int64_t queue, const char *after, int32_t after_bytes, int32_t limit,
+             fp_rows *rows, fp_error *err) {
+  question q = {.queue = queue, .key = {after, after_bytes}, .limit = limit,
+                .rows = pack_of(HALTED_WIDTH)};
+  int code = group_enter(store, NULL, err);
+  if (code != FP_OK) return code;
+  code = check_between("the queue", queue, 1, QUEUE_MAX, err);
+  if (code == FP_OK) code = check_between("limit", limit, 1, PAGE_MAX, err);
+  if (code == FP_OK && after_bytes > 0) {
+    code = check_name("the lane", q.key, LANE_BYTES_MAX, err);
+  }
+  return answer(store, NULL, code, lanes, &q, rows, err);
 }
 
 /* ---- counts ---- */

@@ -280,6 +280,12 @@ int fp_get_by_key(fp_store *store, int64_t queue, int64_t kind, int32_t life, co
 ** behind it; *has_next tells. */
 int fp_list(fp_store *store, const fp_filter *filter, fp_rows *rows, int64_t next[3],
             int32_t *has_next, fp_error *err);
+/* Lanes that stand still, by name, behind `after` (empty: from the first on). A record of 2 values
+** each: the message that halted it, name_bytes; blob: name. A look takes in so many lanes only; the
+** last row may be of one that does not stand still, where it ended: its message is 0. No rows:
+** there are none behind `after`. */
+int fp_lanes(fp_store *store, int64_t queue, const char *after, int32_t after_bytes, int32_t limit,
+             fp_rows *rows, fp_error *err);
 /* one record of 4: body_bytes, header_bytes, result_bytes, progress_bytes. FP_GONE. */
 int fp_content(fp_store *store, int64_t id, fp_rows *row, fp_error *err);
 /* a record a queue, 14 values: number, profile, paused, pending, waiting, leased, done, dead,

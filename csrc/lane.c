@@ -2,6 +2,10 @@
 
 #include <string.h>
 
+#include "fault.h"
+
+enum { LOOKED_MAX = SMALL(1000, 3) }; /* lanes that one look at the halted ones goes through */
+
 typedef struct lane {
   bool found;
   int64_t number, out, held, parked_by;
@@ -159,36 +163,63 @@ int lane_resume(txn *t, const policy *p, span name, int64_t id, int64_t *turn, f
   return refill(t, p, name, &before, &l, err);
 }
 
-int lane_widen(txn *t, const policy *p, fp_error *err) {
+/* A walk over the lanes of a queue, by name. */
+typedef struct walk {
+  span name; /* of the one before; in `last` from the first step on */
   char last[LANE_BYTES_MAX + 1];
-  span name = {"", 0};
-  int code = FP_OK;
+} walk;
+
+/* The next one; l->found false: there is none. */
+static int step(txn *t, int64_t queue, walk *w, lane *l, fp_error *err) {
+  bool damaged = false; /* a name that is no text of ours would come up again and again */
+  *l = (lane){0};
+  stmt s = stmt_use(&t->d->sql, SQL_LANE_NEXT);
+  put_i64(&s, "queue", queue);
+  put_text(&s, "name", w->name);
+  if (stmt_row(&s)) {
+    damaged = !get_is_text(&s);
+    span next = get_text(&s, "name");
+    l->found = true;
+    damaged = damaged || next.bytes > LANE_BYTES_MAX ||
+              (next.bytes == w->name.bytes &&
+               memcmp(next.at, w->name.at, (size_t)next.bytes) == 0);
+    if (!damaged) memcpy(w->last, next.at, (size_t)next.bytes);
+    w->name = (span){w->last, next.bytes};
+    l->number = get_i64(&s, "number");
+    l->out = get_i64(&s, "out");
+    l->held = get_i64(&s, "held");
+    l->parked_by = get_i64(&s, "parked_by");
+  }
+  int code = stmt_end(&s, err);
+  if (code == FP_OK && damaged) {
+    code = err_set(err, FP_STORAGE, "the name of lane %lld is damaged", (long long)l->number);
+  }
+  return code;
+}
+
+int lane_widen(txn *t, const policy *p, fp_error *err) {
+  walk w = {.name = {"", 0}};
   for (;;) {
-    lane l = {0};
-    bool damaged = false; /* a name that is no text of ours would come up again and again */
-    stmt s = stmt_use(&t->d->sql, SQL_LANE_NEXT);
-    put_i64(&s, "queue", p->queue);
-    put_text(&s, "name", name);
-    if (stmt_row(&s)) {
-      damaged = !get_is_text(&s);
-      span next = get_text(&s, "name");
-      l.found = true;
-      damaged = damaged || next.bytes > LANE_BYTES_MAX ||
-                (next.bytes == name.bytes && memcmp(next.at, name.at, (size_t)next.bytes) == 0);
-      if (!damaged) memcpy(last, next.at, (size_t)next.bytes);
-      name = (span){last, next.bytes};
-      l.number = get_i64(&s, "number");
-      l.out = get_i64(&s, "out");
-      l.held = get_i64(&s, "held");
-      l.parked_by = get_i64(&s, "parked_by");
-    }
-    code = stmt_end(&s, err);
-    if (code == FP_OK && damaged) {
-      code = err_set(err, FP_STORAGE, "the name of lane %lld is damaged", (long long)l.number);
-    }
+    lane l;
+    int code = step(t, p->queue, &w, &l, err);
     if (code != FP_OK || !l.found) return code;
     lane before = l;
-    code = refill(t, p, name, &before, &l, err);
+    code = refill(t, p, w.name, &before, &l, err);
     if (code != FP_OK) return code;
   }
+}
+
+int lane_halted(txn *t, int64_t queue, span after, int32_t limit, pack *rows, fp_error *err) {
+  walk w = {.name = after};
+  for (int looked = 1; rows->count < limit; looked++) {
+    lane l;
+    int code = step(t, queue, &w, &l, err);
+    if (code != FP_OK || !l.found) return code;
+    if (!l.held && looked < LOOKED_MAX) continue;
+    pack_i64(rows, l.held ? l.parked_by : 0);
+    pack_part(rows, w.name);
+    pack_row(rows);
+    if (looked >= LOOKED_MAX) break;
+  }
+  return FP_OK;
 }

@@ -9,6 +9,7 @@
 #define FENCEPOST_LANE_H
 
 #include "line.h"
+#include "pack.h"
 
 /* A further message of the lane. *turn: 0, it stands in the line; else the turn to wait at. */
 int lane_enter(txn *t, const policy *p, span name, int64_t *turn, fp_error *err);
@@ -22,6 +23,8 @@ int lane_park(txn *t, const policy *p, span name, int64_t id, fp_error *err);
 int lane_resume(txn *t, const policy *p, span name, int64_t id, int64_t *turn, fp_error *err);
 /* Lets a halted lane go on; `by` not 0: only if it was that message that halted it. */
 int lane_release(txn *t, const policy *p, span name, int64_t by, bool *released, fp_error *err);
+/* Those that stand still, by name, behind `after`: rows of 2 values, as fp_lanes says. */
+int lane_halted(txn *t, int64_t queue, span after, int32_t limit, pack *rows, fp_error *err);
 /* The queue's lane_width grew. */
 int lane_widen(txn *t, const policy *p, fp_error *err);
 

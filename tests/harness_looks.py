@@ -35,6 +35,11 @@ def list_dead(core: Core, ids: Context) -> None:
     assert core.list(Filter(lib.FP_STATE_DEAD, 10))[0].rows == 2
 
 
+@case(scene.halted, LOOKS)
+def list_halted_lanes(core: Core, queue: Context) -> None:
+    assert core.lanes(queue, b"", 10).rows == 1
+
+
 @case(scene.one_held, LOOKS)
 def content(core: Core, held: Context) -> None:
     assert core.content(held.id).rows == 1

@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 from fencepost._checks import function
 from fencepost.errors import InvalidArgument
 from fencepost.transactions import Transaction, transaction, unwrap
-from fencepost.values import Content, Message, Page, Policy, Replayed, Span, State, StrPath
+from fencepost.values import (
+    Content,
+    FailureKind,
+    Halted,
+    Message,
+    Page,
+    Policy,
+    Replayed,
+    Span,
+    State,
+    StrPath,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Self, TypeForm, Unpack
@@ -83,6 +94,7 @@ class AsyncStore:
         queue: str | None = None,
         lane: str | None = None,
         kind: str | None = None,
+        failure: FailureKind | None = None,
         since: datetime | None = None,
         before: datetime | None = None,
         after: str | None = None,
@@ -90,6 +102,7 @@ class AsyncStore:
     ) -> Page:
         """See `Store.messages`."""
         page = partial(self._store.messages, state, queue=queue, lane=lane, kind=kind)
+        page = partial(page, failure=failure)
         return await self._ask(lambda: page(since=since, before=before, after=after, limit=limit))
 
     async def message(self, id: int, /) -> Message | None:
@@ -146,6 +159,12 @@ class AsyncStore:
         """See `Store.purge`."""
         purge = partial(self._store.purge, state, before)
         return await self._ask(lambda: purge(queue=queue, limit=limit, apply=apply))
+
+    async def halted_lanes(
+        self, queue: str, /, *, after: str = "", limit: int = 50
+    ) -> list[Halted]:
+        """See `Store.halted_lanes`."""
+        return await self._ask(lambda: self._store.halted_lanes(queue, after=after, limit=limit))
 
     async def release_lane(self, queue: str, lane: str, /) -> bool:
         """See `Store.release_lane`."""

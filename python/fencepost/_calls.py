@@ -209,6 +209,9 @@ class Core:
     def release_lane(self, queue: int, lane: bytes) -> bool:
         return bool(self._number(lib.fp_release_lane, queue, lane, len(lane), kind="int32_t *"))
 
+    def lanes(self, queue: int, after: bytes, limit: int) -> Packed:
+        return self._rows(lib.fp_lanes, queue, after, len(after), limit)
+
     def purge(self, queue: int, state: int, before_us: int, limit: int, *, apply: bool) -> int:
         return self._number(lib.fp_purge, queue, state, before_us, limit, apply)
 

@@ -17,12 +17,14 @@ from fencepost._file import File, named
 from fencepost._pack import Cursor, Filter, Packed
 from fencepost.errors import InvalidArgument
 from fencepost.spans import SECOND, moment, moment_us, seconds
-from fencepost.values import STATES, Failure, FailureKind, Message, Page, State
+from fencepost.values import STATES, Failure, FailureKind, Halted, Message, Page, State
 
 __all__ = [
+    "REPLAYED",
     "TOLD",
     "counted",
     "failure",
+    "halted",
     "messages",
     "outcome_state",
     "page",
@@ -158,6 +160,23 @@ def page(
     if following is not None:
         answer.next = _cursor_text(following, listing)
     return answer
+
+
+def halted(file: File, queue: int, after: str, limit: int) -> list[Halted]:
+    """See `Store.halted_lanes`."""
+    whole(limit, "limit", 1, LIMIT_MAX)
+    place = name_bytes(after, "after")
+    found: list[Halted] = []
+    while len(found) < limit:
+        packed, at = file.core.lanes(queue, place, limit - len(found)), 0
+        if not packed.rows:
+            break
+        for message, length in _pack.records(packed):
+            (name,), at = _pack.parts(packed.blob, at, [length])
+            place = name or b""
+            if message:
+                found.append(Halted(place.decode("utf-8", "replace"), message))
+    return found
 
 
 def _cursor_text(place: Cursor, listing: bytes) -> str:

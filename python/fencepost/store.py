@@ -26,6 +26,7 @@ from fencepost.transactions import Transaction, transaction, unwrap
 from fencepost.values import (
     Content,
     FailureKind,
+    Halted,
     Message,
     Page,
     Policy,
@@ -247,6 +248,14 @@ class Store(AbstractContextManager["Store"]):
         number = 0 if queue is None else self._number(queue)
         whole(limit, "limit", 1, PURGED_MAX)
         return self._file.core.purge(number, code, before_us, limit, apply=flag(apply, "apply"))
+
+    def halted_lanes(self, queue: str, /, *, after: str = "", limit: int = 50) -> list[Halted]:
+        """
+        The lanes of a queue that stand still (`on_dead="halt"`), by name, up to 200; those behind
+        the one named `after`.
+        """
+        unwrap(self._file, None)
+        return _looking.halted(self._file, self._number(queue), after, limit)
 
     def release_lane(self, queue: str, lane: str, /) -> bool:
         """Let a lane go on that halted behind a dead head. False: it did not stand still."""

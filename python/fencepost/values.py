@@ -16,6 +16,7 @@ __all__ = [
     "Enqueued",
     "Failure",
     "FailureKind",
+    "Halted",
     "Message",
     "Options",
     "Page",
@@ -157,6 +158,13 @@ class Surroundings(NamedTuple):
     others: int | None  # descriptors of the file in this process that are not Fencepost's
     copies: list[str]  # libraries in this process that bring an SQLite, as far as names tell
     advice: list[str]  # a sentence for each thing that is better done otherwise
+
+
+class Halted(NamedTuple):
+    """A lane that stands still, and the dead or unknown message that it stands still for."""
+
+    lane: str
+    message: int
 
 
 class Replayed(NamedTuple):

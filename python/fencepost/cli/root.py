@@ -16,6 +16,7 @@ from fencepost.cli.dead import dead
 from fencepost.cli.demo import demo
 from fencepost.cli.inbox import inbox
 from fencepost.cli.ingest import ingest
+from fencepost.cli.lane import lane
 from fencepost.cli.look import check, list_, show, stats
 from fencepost.cli.operate import backup, cancel, limit, pause, prune, restore, resume
 from fencepost.cli.outbox import outbox
@@ -42,7 +43,7 @@ def cli(context: click.Context, database: str | None) -> None:
         context.exit(2)
 
 
-LOOKING = (stats, health, check, top, metrics, list_, show, dead, outbox, inbox)
+LOOKING = (stats, health, check, top, metrics, list_, show, dead, outbox, inbox, lane)
 DOING = (work, ingest, cancel, pause, resume, limit, prune, backup, restore, demo)
 for command in (*LOOKING, *DOING):
     cli.add_command(command)
