@@ -20,12 +20,21 @@ SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 NEVER = ""
 
 
-def relay(name: str, address: str) -> Any:
-    """The one of this name, for a system on this machine."""
+def relay(name: str, address: str, **words: Any) -> Any:
+    """The one of this name, for a system on this machine, which removes duplicates if it can."""
+    words = {"hold": 0.1, **words}
     if name == "webhook":
         from fencepost.relay.webhook import Webhook
 
-        return Webhook(secret=SECRET, one_host=True, hold=0.1)
+        return Webhook(secret=SECRET, one_host=True, **words)
+    if name == "redis":
+        from fencepost.relay.redis import RedisStreams
+
+        return RedisStreams(address, **{"dedupe": 3600, **words})
+    if name == "nats":
+        from fencepost.relay.nats import JetStream
+
+        return JetStream(address, **words)
     raise AssertionError(name)
 
 

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from commands import quiet_environment
-from harness_hooks import free_port
+from harness_brokers import served
+from harness_hooks import free_port, receiver
+from harness_worker import until
 
 pytest.importorskip("httpx")
 
@@ -48,12 +50,35 @@ def test_what_the_sender_sends_the_customer_receives(programs: Path) -> None:
             customer.kill()
 
 
+@pytest.mark.parametrize(
+    ("name", "program", "stands_for", "stream"),
+    [
+        ("redis", "to_redis.py", "6379", None),
+        ("nats", "to_nats.py", "4222", "orders"),
+    ],
+)
+def test_what_is_sent_to_a_broker_is_there(
+    programs: Path, name: str, program: str, stands_for: str, stream: str | None
+) -> None:
+    """At the address of a real one."""
+    for server in served(name, programs, destination="orders.paid", stream=stream):
+        text = (programs / program).read_text()
+        assert stands_for in text
+        (programs / program).write_text(text.replace(stands_for, str(server.port)))
+        with start(programs, program) as sender:
+            try:
+                (entry,) = until(server.entries)
+                assert entry.body == b'{"order":42}'
+                sender.send_signal(signal.SIGTERM)
+                assert sender.wait(60) == 0
+            finally:
+                sender.kill()
+
+
 def test_a_handler_may_stand_around_a_relay(
     programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import fencepost
-    from harness_hooks import receiver
-    from harness_worker import until
 
     monkeypatch.chdir(programs)
     spec = importlib.util.spec_from_file_location("around", programs / "around.py")

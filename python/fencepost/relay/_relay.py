@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Final, Generic, TypeVar
 from urllib.parse import quote
 
@@ -15,7 +15,7 @@ from fencepost.outbox import Delivery
 from fencepost.spans import seconds, span_us
 from fencepost.values import Span
 
-__all__ = ["Broker", "Limits", "Lines", "Refused", "headers_of", "said"]
+__all__ = ["Broker", "Limits", "Line", "Lines", "Refused", "StandingBroker", "headers_of", "said"]
 
 L = TypeVar("L")
 
@@ -61,12 +61,15 @@ class Lines(Generic[L]):
     its own. It is made at the first delivery, and closed when the loop ends.
     """
 
-    def __init__(self, make: Callable[[], AbstractAsyncContextManager[L]]) -> None:
-        self._make = make
+    def __init__(self, make: Callable[[], AsyncGenerator[L, None]]) -> None:
+        self._make = make  # yields once; the loop, when it ends, ends what was begun on it
         self._all: dict[asyncio.AbstractEventLoop, _Line[L]] = {}
 
-    async def here(self, usable: Callable[[L], bool] = lambda line: True) -> L:
-        """The one of this loop; made anew if it is not `usable`. Raises what making it raises."""
+    async def here(self, stands: Callable[[L], Awaitable[bool]] | None = None) -> L:
+        """
+        The one of this loop; made anew if it no longer `stands`. Raises what making it raises. Who
+        comes meanwhile waits, and is given the same.
+        """
         loop = asyncio.get_running_loop()
         if loop not in self._all:
             for ended in [one for one in list(self._all) if one.is_closed()]:
@@ -75,19 +78,14 @@ class Lines(Generic[L]):
         one = self._all[loop]
         async with one.lock:
             if one.held is not None:
-                if usable(one.line):
+                if stands is None or await stands(one.line):
                     return one.line
                 held, one.held = one.held, None
                 await held.aclose()
-            held = self._hold()
+            held = self._make()
             one.line = await anext(held)
             one.held = held
             return one.line
-
-    async def _hold(self) -> AsyncGenerator[L, None]:
-        """A loop that ends closes the generators that were begun on it."""
-        async with self._make() as line:
-            yield line
 
 
 class _Line(Generic[L]):
@@ -103,12 +101,11 @@ class Broker(Generic[L]):
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._lines = Lines(self._connect)
 
     async def __call__(self, delivery: Delivery[Any], /) -> None:
         body = self._limits.body_of(delivery)
         try:
-            line = await asyncio.wait_for(self._lines.here(self._usable), self._limits.timeout)
+            line = await asyncio.wait_for(self._reach(), self._limits.timeout)
         except Exception as error:
             raise self._limits.outage(said(error)) from error
         try:
@@ -116,14 +113,15 @@ class Broker(Generic[L]):
         except (PermanentError, RetryLater, Refused):
             raise
         except Exception as error:
+            self._doubt(line)
             raise DeliveryUnknown(said(error)) from error
 
-    def _connect(self) -> AbstractAsyncContextManager[L]:
-        """A connection that works. Nothing is sent by it yet."""
+    async def _reach(self) -> L:
+        """A connection that stands. Nothing is sent by it yet; what is raised is an outage."""
         raise NotImplementedError
 
-    def _usable(self, line: L) -> bool:
-        return True
+    def _doubt(self, line: L) -> None:
+        """It did not answer: it is to be asked whether it stands before it is used again."""
 
     async def _publish(self, line: L, delivery: Delivery[Any], body: bytes) -> None:
         """
@@ -131,6 +129,52 @@ class Broker(Generic[L]):
         certainly not; whatever else is raised says that nobody knows.
         """
         raise NotImplementedError
+
+
+class Line:
+    """A connection that stands for many deliveries, side by side. `doubted`: it may be dead."""
+
+    doubted = False
+
+    @property
+    def open(self) -> bool:
+        """As far as its own end knows."""
+        raise NotImplementedError
+
+    async def ask(self, timeout: float) -> None:
+        """Returns when the other end has answered something."""
+        raise NotImplementedError
+
+
+S = TypeVar("S", bound=Line)
+
+
+class StandingBroker(Broker[S]):
+    """
+    One connection for all. Which did not answer once is asked before it is used again, so that of
+    an end that hangs one delivery finds out for all; the others wait, and have not been sent.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__(limits)
+        self._lines = Lines(self._connect)
+
+    def _connect(self) -> AsyncGenerator[S, None]:
+        """Yields one that stands; then closes it."""
+        raise NotImplementedError
+
+    async def _reach(self) -> S:
+        return await self._lines.here(self._stands)
+
+    async def _stands(self, line: S) -> bool:
+        if line.doubted and line.open:
+            with suppress(Exception):
+                await line.ask(self._limits.timeout / 2)
+                line.doubted = False
+        return line.open and not line.doubted
+
+    def _doubt(self, line: S) -> None:
+        line.doubted = True
 
 
 def headers_of(delivery: Delivery[Any], own: dict[str, str]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import email.utils
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, Final
@@ -83,13 +83,14 @@ class Webhook:
         self._words = client
         self._clients = Lines(self._client)
 
-    def _client(self) -> httpx.AsyncClient:
+    async def _client(self) -> AsyncGenerator[httpx.AsyncClient, None]:
         # Receivers of one domain are not one receiver: what one of them sets, no other is told.
         jar = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
         words = {"cookies": jar, **self._words}
         # What is over all of an exchange cuts it off; a handshake is best ended by who began it.
         timeout = httpx.Timeout(None, connect=self._limits.timeout / 2)
-        return httpx.AsyncClient(timeout=timeout, follow_redirects=False, **words)
+        async with httpx.AsyncClient(timeout=timeout, follow_redirects=False, **words) as client:
+            yield client
 
     async def __call__(self, delivery: Delivery[Any], /) -> None:
         body = self._limits.body_of(delivery)
