@@ -176,16 +176,20 @@ def test_each_event_is_there_and_lanes_keep_their_order(path: Path, server: Serv
     """The broker is killed and started again in the middle, more than once."""
     app, outbox = declare(path, server.name, server.url, on_unknown="retry")
     with app.store as store:
+
+        def done() -> int:
+            return int(store.stats()["totals"]["done"])
+
         with app.transaction() as tx:
             for number in range(LANES * EACH):
                 outbox.send(DESTINATION, number, lane=str(number % LANES), tx=tx)
         with app.worker():
             for share in (4, 2):
-                until(lambda: store.stats()["totals"]["done"] >= LANES * EACH // share)  # noqa: B023
+                until(lambda: done() >= LANES * EACH // share)  # noqa: B023
                 server.kill()
                 server.start()
             until(lambda: idle(app))
-        assert store.stats()["totals"]["done"] == LANES * EACH
+        assert done() == LANES * EACH
         assert store.check(full=True) == []
     entries = server.entries()
     if server.dedupes:
