@@ -12,7 +12,7 @@ from fencepost._requests import Cancelling
 from fencepost._watch import Line
 from harness_core import lib
 
-__all__ = ["behind", "line", "run_on", "spin"]
+__all__ = ["behind", "line", "run_on", "spin", "waiting"]
 
 T = TypeVar("T")
 
@@ -62,3 +62,9 @@ def line(store: Store, queue: Queue[Any]) -> Line:
     """Those who wait for a message of the queue."""
     watch = store._file.bridge.watch
     return watch._lines.setdefault((True, store._file.find(queue.name)), Line())
+
+
+def waiting(store: Store) -> int:
+    """How many calls stand in the core's line for the turn."""
+    found: int = lib.fp_waiting(store._file.core._store)
+    return found

@@ -13,7 +13,8 @@ import harness_cases_boxes as boxes
 import harness_scenes as scene
 from fencepost._calls import Core
 from fencepost._guest import Guest
-from fencepost._pack import Take
+from fencepost._pack import Put, Take
+from fencepost._requests import Enqueuing
 from harness_case import CASES, DONE, Case, Context, case
 from harness_core import Verdict, ack, define, lib, look_after, put, settle, take
 from harness_core import tx as transaction
@@ -73,6 +74,13 @@ def re_arm_a_leased_one(core: Core, context: Context) -> None:
 @case(scene.rearmed_held)
 def ack_what_was_re_armed(core: Core, context: Context) -> None:
     assert ack(core, context[1]) == DONE
+
+
+@case(scene.keyed)
+def gather_an_enqueue(core: Core, queue: Context) -> None:
+    (how,) = core.gather([Enqueuing(Put(queue, [b"n"], keys=[b"new"], life=1, digests=bytes(32)))])
+    if how.error is not None:
+        raise how.error
 
 
 # ---- claiming ------------------------------------------------------------------------------------

@@ -81,6 +81,16 @@ def find_nothing_to_claim(core: Core, queue: Context) -> None:
     assert take(core, queue, until_us=1) == []
 
 
+@case(scene.dead, LOOKS)
+def watch_ends(core: Core, ids: Context) -> None:
+    assert core.watch(ids=ids, until_us=1).ended.rows == len(ids)
+
+
+@case(scene.some, LOOKS)
+def watch_a_queue(core: Core, queue: Context) -> None:
+    assert core.watch(queues=[queue], until_us=1).due == b"\1"
+
+
 @case(scene.some, LOOKS)
 def roll_back(core: Core, queue: Context) -> None:
     begun = core.begin(30)

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from time import monotonic
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from fencepost._calls import Core
 from fencepost._codes import FP
@@ -32,6 +32,8 @@ __all__ = ["Bridge"]
 
 T = TypeVar("T")
 
+Wanted: TypeAlias = "Request[T] | Callable[[], Request[T]]"
+
 MOST: Final = 128  # calls of one crossing: as many as the core takes into one commit
 ASKERS: Final = 4
 
@@ -39,18 +41,31 @@ ASKERS: Final = 4
 class Writing(Lined[T]):
     """
     A request on its way. With `wait_us`, one that was done in vain is done again when the file has
-    changed so that it might not be.
+    changed so that it might not be. What has to ask the file before it can be laid out does so when
+    it is taken, so that calls keep their order.
     """
 
-    __slots__ = ("bridge", "patient_until", "request")
+    __slots__ = ("bridge", "patient_until", "request", "wanted_request")
 
-    def __init__(
-        self, bridge: Bridge, request: Request[T], *, queue: int = 0, wait_us: int = 0
-    ) -> None:
-        super().__init__(bridge.writers.changed, queue, wait_us)
+    def __init__(self, bridge: Bridge, request: Wanted[T], *, wait_us: int = 0) -> None:
+        super().__init__(bridge.writers.changed, wait_us)
         self.bridge = bridge
-        self.request = request
+        self.wanted_request = request
+        self.request: Request[T] | None = request if isinstance(request, Request) else None
         self.patient_until = monotonic() + bridge.core.patience
+
+    @property
+    def queue(self) -> int:
+        return 0 if self.request is None else self.request.queue
+
+    def ready(self) -> bool:
+        """Lay it out. False: it failed of that."""
+        if self.request is None and not isinstance(self.wanted_request, Request):
+            try:
+                self.request = self.wanted_request()
+            except Exception as error:
+                self.error = error
+        return self.request is not None
 
     def in_vain(self) -> bool:
         """There was no room for it."""
@@ -97,19 +112,15 @@ class Bridge:
 
     # ---- for coroutines --------------------------------------------------------------------------
 
-    async def write(self, request: Request[T]) -> T:
-        """In a commit that it may share with others."""
-        return await self._written(Writing(self, request))
-
-    async def enter(self, request: Request[T], queue: int, wait_us: int) -> T:
-        """The same for an enqueue, which waits so long for room."""
-        return await self._written(Writing(self, request, queue=queue, wait_us=wait_us))
+    async def write(self, request: Wanted[T], wait_us: int = 0) -> T:
+        """In a commit that it may share with others. An enqueue waits so long for room."""
+        return await self._written(Writing(self, request, wait_us=wait_us))
 
     async def take(
-        self, request: Request[tuple[list[int], Packed]], queue: int, wait_us: int
+        self, request: Wanted[tuple[list[int], Packed]], wait_us: int
     ) -> tuple[list[int], Packed]:
         """The same for a claim, which waits so long for the first message."""
-        return await self._written(Taking(self, request, queue=queue, wait_us=wait_us))
+        return await self._written(Taking(self, request, wait_us=wait_us))
 
     async def ask(self, fn: Callable[[], T]) -> T:
         """Whatever `fn` does, in another thread."""
@@ -142,6 +153,11 @@ class Bridge:
         """Until all that was asked for before has been written, or its patience is over."""
         self.writers.wait_until_idle(self.core.patience)
 
+    def dismiss(self) -> None:
+        """The handle is closed: whoever still calls is told so, and no thread stays for more."""
+        for hands in (self.writers, self._askers, self.watch):
+            hands.dismiss()
+
     def _check(self) -> None:
         """In a child of a fork there are no threads of ours, and a lock of theirs may be held."""
         if os.getpid() != self._process:
@@ -157,21 +173,24 @@ class Bridge:
         return await parcel.awaited()
 
     def _write(self, parcels: Sequence[Writing[Any]]) -> None:
+        failed = [parcel for parcel in parcels if not parcel.ready()]
+        requests = [parcel.request for parcel in parcels if parcel.request is not None]
+        parcels = [parcel for parcel in parcels if parcel.request is not None]
         waits = [parcel for parcel in parcels if parcel.wait_us]
         version = self.core.version() if waits else 0  # before they look at whether there is room
         self.watch.clock([parcel for parcel in waits if parcel.until_us is None])
-        went = self.core.gather([parcel.request for parcel in parcels])
+        went = self.core.gather(requests)
         now = monotonic()
         again: list[Writing[Any]] = []
-        told: list[Writing[Any]] = []
-        for parcel, how in zip(parcels, went, strict=True):
+        told: list[Writing[Any]] = failed
+        for parcel, request, how in zip(parcels, requests, went, strict=True):
             if how.again and not parcel.unwanted and now < parcel.patient_until:
                 again.append(parcel)
                 continue
             parcel.error = how.error
             if how.error is None:
-                parcel.value = parcel.request.read()
-            parcel.request.free()
+                parcel.value = request.read()
+            request.free()
             if not self.watch.went(parcel, version, in_vain=parcel.in_vain()):
                 told.append(parcel)
         if again:

@@ -20,7 +20,7 @@ from fencepost._checks import name_bytes, shown, whole
 from fencepost._door import Door
 from fencepost._file import File
 from fencepost._pack import Put
-from fencepost._plans import Ask, Enter, Plan, Write
+from fencepost._plans import Enter, Plan, Write
 from fencepost._requests import Enqueuing
 from fencepost.errors import InvalidArgument, PayloadError
 from fencepost.policies import Declaration
@@ -32,7 +32,6 @@ __all__ = [
     "Entry",
     "digests",
     "entry",
-    "numbered",
     "put_entries",
     "read_headers",
     "sending",
@@ -171,24 +170,14 @@ def sending(
     if isinstance(tx, Door):
         tx.define(file, declaration)
         return list(map(_enqueued, tx.enqueue(declaration.name, kind, put)))
-    put.queue, put.kind = yield from numbered(file, declaration, kind, tx)
-    if not wait_us or tx is not None:
-        ids, created = yield Write(file, tx, Enqueuing(put))
+
+    def request() -> Enqueuing:
+        put.queue, put.kind = file.queue(declaration, tx), file.kind(kind, tx)
+        return Enqueuing(put)
+
+    if wait_us and tx is None:
+        ids, created = yield Enter(file, request, wait_us)
     else:
-        ids, created = yield Enter(file, put, wait_us)
+        known = file.knows(declaration, kind)
+        ids, created = yield Write(file, tx, request() if known else request)
     return list(map(_enqueued, zip(ids, map(bool, created), strict=True)))
-
-
-def numbered(
-    file: File, declaration: Declaration, kind: str, tx: OpenTx | None
-) -> Plan[tuple[int, int]]:
-    """The numbers of the queue and of the job's name; made, where they are not there."""
-    known = file.numbers(declaration, kind)
-    if known is not None:
-        return known
-    found: tuple[int, int] = yield Ask(
-        file,
-        lambda: (file.queue(declaration, tx), file.kind(kind, tx)),
-        at_once=tx is not None,
-    )
-    return found

@@ -57,10 +57,9 @@ class File:
             self._declared[declaration] = number
         return number
 
-    def numbers(self, declaration: Declaration, kind: str) -> tuple[int, int] | None:
-        """Of a queue and a job's name, if both are known already."""
-        queue, number = self._declared.get(declaration), self._kinds.get(kind) if kind else 0
-        return None if queue is None or number is None else (queue, number)
+    def knows(self, declaration: Declaration, kind: str) -> bool:
+        """Whether the numbers of the queue and of the job's name need not be asked for."""
+        return declaration in self._declared and (not kind or kind in self._kinds)
 
     def missing(self, declaration: Declaration) -> dict[str, int] | None:
         """All of the policy of a queue that is not in the file yet. None: it is there."""

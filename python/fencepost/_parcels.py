@@ -111,6 +111,7 @@ class Hands:
         self._line: deque[Parcel[Any]] = deque()
         self._threads = 0
         self._idle = 0
+        self._linger = LINGER
 
     def put(self, parcels: Sequence[Parcel[Any]], *, first: bool = False) -> None:
         """Line them up, behind all others or in front. `RuntimeError`: there is no thread left."""
@@ -135,6 +136,12 @@ class Hands:
                 raise
         else:
             self._threads += 1
+
+    def dismiss(self) -> None:
+        """Threads need not wait for more to come."""
+        with self.changed:
+            self._linger = 0.0
+            self.changed.notify_all()
 
     def wait_until_idle(self, timeout: float) -> bool:
         """Until nothing stands there, and nothing that did is under way."""
@@ -162,9 +169,9 @@ class Hands:
                     return taken
                 self._idle += 1
                 self._rested.notify_all()
-                came = self.changed.wait(LINGER)
+                came = self.changed.wait(self._linger)
                 self._idle -= 1
-                if not came and not self._line:
+                if not (came and self._linger) and not self._line:
                     self._threads -= 1
                     return []
 

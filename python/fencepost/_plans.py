@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
+from fencepost._bridge import Wanted
 from fencepost._calls import OpenTx
 from fencepost._fates import Fate, fates
 from fencepost._file import File
-from fencepost._pack import Packed, Put, Take
+from fencepost._pack import Packed, Take
 from fencepost._requests import Enqueuing, Request, Stepping
 from fencepost.errors import QueueFull
 from fencepost.spans import MOMENT_MAX
@@ -71,15 +72,16 @@ async def awaited(plan: Plan[T]) -> T:
 
 
 class Write(Step[T]):
-    """A request of its own, or in `tx`."""
+    """A request of its own, or in `tx`; or what lays it out, if that has to ask the file first."""
 
-    def __init__(self, file: File, tx: OpenTx | None, request: Request[T]) -> None:
+    def __init__(self, file: File, tx: OpenTx | None, request: Wanted[T]) -> None:
         self._file = file
         self._tx = tx
         self._request = request
 
     def here(self) -> T:
-        return self._file.core.run(self._tx, self._request)
+        request = self._request
+        return self._file.core.run(self._tx, request if isinstance(request, Request) else request())
 
     async def away(self) -> T:
         if self._tx is not None:
@@ -90,38 +92,37 @@ class Write(Step[T]):
 class Enter(Step["tuple[list[int], bytes]"]):
     """An enqueue that waits for room; `QueueFull` when its time is over."""
 
-    def __init__(self, file: File, put: Put, wait_us: int) -> None:
+    def __init__(self, file: File, request: Callable[[], Enqueuing], wait_us: int) -> None:
         self._file = file
-        self._put = put
+        self._request = request
         self._wait_us = wait_us
 
     def here(self) -> tuple[list[int], bytes]:
-        core, put = self._file.core, self._put
+        core, request = self._file.core, self._request()
         until = core.now() + self._wait_us
         version = core.version()
         while True:
             try:
-                return core.enqueue(None, put)
+                return core.run(None, request)
             except QueueFull:
                 if core.now() >= until:
                     raise
-            version = core.wait(put.queue, version, until)
+            version = core.wait(request.queue, version, until)
 
     async def away(self) -> tuple[list[int], bytes]:
-        request = Enqueuing(self._put)
-        return await self._file.bridge.enter(request, self._put.queue, self._wait_us)
+        return await self._file.bridge.write(self._request, self._wait_us)
 
 
 class Taking(Step[Packed]):
-    """A claim from one queue that waits for its first message."""
+    """A claim that waits for its first message. `take`: of one queue, whose number it may ask."""
 
-    def __init__(self, file: File, take: Take, wait_us: int) -> None:
+    def __init__(self, file: File, take: Callable[[], Take], wait_us: int) -> None:
         self._file = file
         self._take = take
         self._wait_us = wait_us
 
     def here(self) -> Packed:
-        core, take = self._file.core, self._take
+        core, take = self._file.core, self._take()
         if self._wait_us:
             take.until_us = core.now() + self._wait_us
         while True:
@@ -130,8 +131,10 @@ class Taking(Step[Packed]):
                 return found
 
     async def away(self) -> Packed:
-        request = Stepping(None, self._take)
-        return (await self._file.bridge.take(request, self._take.queues[0], self._wait_us))[1]
+        def request() -> Stepping:
+            return Stepping(None, self._take())
+
+        return (await self._file.bridge.take(request, self._wait_us))[1]
 
 
 class End(Step["Fate | None"]):

@@ -21,9 +21,13 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Request(Generic[T_co]):
-    """One of the four below."""
+    """One of the four below. `queue`: the one it may have to wait for; 0: none."""
 
     __slots__ = ()
+
+    @property
+    def queue(self) -> int:
+        return 0
 
     def crossing(self, tx: Any) -> tuple[Any, ...]:
         """The core's function, and its arguments between the store and the error."""
@@ -42,13 +46,18 @@ class Request(Generic[T_co]):
 
 
 class Enqueuing(Request["tuple[list[int], bytes]"]):
-    __slots__ = ("_count", "_created", "_ids", "_laid")
+    __slots__ = ("_count", "_created", "_ids", "_laid", "_queue")
 
     def __init__(self, put: Put) -> None:
+        self._queue = put.queue
         self._laid = _pack.fp_put(put)
         self._count = len(put.bodies)
         self._ids = ffi.new("int64_t[]", self._count)
         self._created = ffi.new("unsigned char[]", self._count)
+
+    @property
+    def queue(self) -> int:
+        return self._queue
 
     def crossing(self, tx: Any) -> tuple[Any, ...]:
         return lib.fp_enqueue, tx, self._laid.into, self._ids, self._created
@@ -83,14 +92,19 @@ class Settling(Request["list[int]"]):
 class Stepping(Request["tuple[list[int], Packed]"]):
     """Settles, and claims; among many it does not wait."""
 
-    __slots__ = ("_answers", "_call", "_count", "_laid", "_rows", "_taken")
+    __slots__ = ("_answers", "_count", "_laid", "_queue", "_rows", "_taken")
 
     def __init__(self, settle: Settle | None, take: Take) -> None:
+        self._queue = take.queues[0] if take.queues else 0
         self._laid = None if settle is None else _pack.fp_settle(settle)
         self._taken = _pack.fp_take(take)
         self._count: int = 0 if self._laid is None else self._laid.into.count
         self._answers = ffi.new("int32_t[]", self._count)
         self._rows = ffi.new("fp_rows *")
+
+    @property
+    def queue(self) -> int:
+        return self._queue
 
     def crossing(self, tx: Any) -> tuple[Any, ...]:
         settle = ffi.NULL if self._laid is None else self._laid.into

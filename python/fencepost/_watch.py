@@ -55,13 +55,16 @@ class Timed(Parcel[T]):
 class Lined(Timed[T]):
     """One that waits in a queue's line, for messages or for room."""
 
-    __slots__ = ("queue", "trying")
+    __slots__ = ("trying",)
     for_messages: ClassVar[bool] = False
 
-    def __init__(self, lock: threading.Condition, queue: int, wait_us: int) -> None:
+    def __init__(self, lock: threading.Condition, wait_us: int) -> None:
         super().__init__(lock, wait_us)
-        self.queue = queue
         self.trying = False
+
+    @property
+    def queue(self) -> int:
+        raise NotImplementedError
 
 
 class Ending(Timed["Fate | None"]):
@@ -125,6 +128,7 @@ class Watch:
         self._number = count()
         self._running = False
         self._crossing = False  # the thread is in the core, or on its way there
+        self._linger = LINGER
 
     # ---- for the bridge --------------------------------------------------------------------------
 
@@ -147,6 +151,12 @@ class Watch:
         """Nobody waits for this message's end any more."""
         with self.changed:
             self._unlist(parcel)
+
+    def dismiss(self) -> None:
+        """The thread need not wait for more to come."""
+        with self.changed:
+            self._linger = 0.0
+            self.changed.notify_all()
 
     def clock(self, parcels: Sequence[Timed[Any]]) -> None:
         """Their time begins now."""
@@ -234,7 +244,8 @@ class Watch:
                     if not any(line.waiting for line in self._lines.values()):
                         self._times.clear()  # else some wait behind those who try just now
                         self._untimed.clear()
-                    if not self.changed.wait(LINGER) and not self._anything():
+                    came = self.changed.wait(self._linger)
+                    if not (came and self._linger) and not self._anything():
                         self._running = False
                         return
             try:

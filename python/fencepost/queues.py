@@ -10,7 +10,7 @@ from fencepost import _pack
 from fencepost._calls import FP
 from fencepost._checks import function, name_bytes, several, whole
 from fencepost._declared import Declared
-from fencepost._enqueue import PRIORITIES, digests, entry, numbered, put_entries, sending
+from fencepost._enqueue import PRIORITIES, digests, entry, put_entries, sending
 from fencepost._file import File
 from fencepost._pack import Put, Take
 from fencepost._plans import Ask, Plan, Taking, here
@@ -151,10 +151,13 @@ class Queue(Declared[T]):
         if lease is not None:
             take.lease_us = lease_us(lease)
         wait_us = span_us(wait, "wait")
-        number, _ = yield from numbered(file, self._declaration, "", None)
-        take.queues = [number]
-        found = yield Taking(file, take, wait_us)
-        return claims_of(file, {number: self}, found)
+
+        def ready() -> Take:
+            take.queues = [file.queue(self._declaration, None)]
+            return take
+
+        found = yield Taking(file, ready, wait_us)
+        return claims_of(file, {take.queues[0]: self}, found)
 
     def ack(self, claims: Iterable[Claim[T]], /, *, tx: Tx | None = None) -> list[Claim[T]]:
         """

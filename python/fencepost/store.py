@@ -314,6 +314,7 @@ class Store(AbstractContextManager["Store"]):
         """Waits for calls under way; those that come later raise `Closed`. Again: nothing."""
         unwrap(self._file, None)
         self._file.core.close()
+        self._file.bridge.dismiss()
         unclosed.discard(self)
 
     def __exit__(
