@@ -20,6 +20,7 @@ typedef struct question {
   int32_t life, limit;
   span key; /* or the name of a lane */
   bool full;
+  const locks_file *file;
   bool placed; /* the handle's places may know what the reader does not */
   const fp_filter *filter;
   int64_t *next;
@@ -51,7 +52,14 @@ static int answer(fp_store *store, fp_tx *tx, int code, request look, question *
 
 /* ---- messages ---- */
 
-enum { MESSAGE_WIDTH = 16, CONTENT_WIDTH = 4, STATS_WIDTH = 14, KIND_WIDTH = 2, HALTED_WIDTH = 2 };
+enum {
+  MESSAGE_WIDTH = 16,
+  CONTENT_WIDTH = 4,
+  STATS_WIDTH = 14,
+  KIND_WIDTH = 2,
+  HALTED_WIDTH = 2,
+  WORKER_WIDTH = 5
+};
 
 static int get(txn *t, void *argument, fp_error *err) {
   question *q = argument;
@@ -171,6 +179,20 @@ int fp_kinds(fp_store *store, fp_rows *rows, fp_error *err) {
   int code = group_enter(store, NULL, err);
   if (code != FP_OK) return code;
   return answer(store, NULL, code, kinds, &q, rows, err);
+}
+
+static int workers(txn *t, void *argument, fp_error *err) {
+  question *q = argument;
+  pack_clear(&q->rows);
+  return gauge_workers(t, q->file, &q->rows, err);
+}
+
+int fp_workers(fp_store *store, fp_rows *rows, fp_error *err) {
+  question q = {.rows = pack_of(WORKER_WIDTH)};
+  int code = group_enter(store, NULL, err);
+  if (code != FP_OK) return code;
+  if (store->writer.registers) q.file = &store->writer.file;
+  return answer(store, NULL, code, workers, &q, rows, err);
 }
 
 static int uuid(txn *t, void *argument, fp_error *err) {

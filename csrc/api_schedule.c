@@ -1,10 +1,14 @@
 /* The exported functions of schedules. Each checks what it was given, lines up, and makes one inner
 ** call. */
 #include "check.h"
+#include "gauge.h"
 #include "group.h"
 #include "schedule.h"
 
-enum { NAME_MAX_BYTES = 1000 }; /* a job's name and its expression; of each word */
+enum {
+  NAME_MAX_BYTES = 1000, /* a job's name and its expression; of each word */
+  SCHEDULE_WIDTH = 7
+};
 
 typedef struct scheduling {
   schedule_words words;
@@ -32,6 +36,26 @@ int fp_schedule_find(fp_store *store, fp_tx *tx, const char *name, int32_t name_
   *found = g.is.found;
   *last_fired_us = g.is.last_fired;
   *running = g.is.running;
+  return code;
+}
+
+static int told(txn *t, void *rows, fp_error *err) {
+  pack_clear(rows);
+  return gauge_schedules(t, rows, err);
+}
+
+int fp_schedules(fp_store *store, fp_rows *rows, fp_error *err) {
+  pack p = pack_of(SCHEDULE_WIDTH);
+  *rows = (fp_rows){0};
+  int code = group_enter(store, NULL, err);
+  if (code != FP_OK) return code;
+  code = group_look(store, NULL, told, &p, err);
+  if (code == FP_OK) {
+    code = pack_take(&p, rows, err);
+  } else {
+    pack_free(&p);
+  }
+  group_leave(store);
   return code;
 }
 

@@ -295,6 +295,9 @@ int fp_stats(fp_store *store, fp_rows *rows, fp_error *err);
 int fp_size(fp_store *store, fp_tx *tx, int64_t queue, int64_t *size, fp_error *err); /* in line */
 /* a record a kind, 2 values: number, name_bytes; blob: name. */
 int fp_kinds(fp_store *store, fp_rows *rows, fp_error *err);
+/* a record a registered worker, 5 values: number, pid, started_us, alive (1; 0: its process is dead
+** and nobody has cleared up yet; -1: that cannot be told), name_bytes; blob: its machine. */
+int fp_workers(fp_store *store, fp_rows *rows, fp_error *err);
 /* one record of 1: uuid_bytes, 16. The file's own, for names that hold outside of it. */
 int fp_uuid(fp_store *store, fp_rows *row, fp_error *err);
 /* a record a finding, 1 value: text_bytes. No rows: healthy. */
@@ -320,6 +323,9 @@ typedef struct fp_schedule {
 
 int fp_schedule_find(fp_store *store, fp_tx *tx, const char *name, int32_t name_bytes,
                      int32_t *found, int64_t *last_fired_us, int64_t *running, fp_error *err);
+/* a record a schedule, 7 values: missed, last_fired_us, running, then the bytes of name, kind,
+** expression and zone; blob: those. */
+int fp_schedules(fp_store *store, fp_rows *rows, fp_error *err);
 int fp_schedule_keep(fp_store *store, fp_tx *tx, const fp_schedule *schedule, fp_error *err);
 
 /* ---- copies, and a look from outside ----

@@ -96,6 +96,43 @@ int gauge_kinds(txn *t, pack *p, fp_error *err) {
   return stmt_end(&s, err);
 }
 
+int gauge_schedules(txn *t, pack *p, fp_error *err) {
+  stmt s = stmt_use(&t->d->sql, SQL_SCHEDULES_TOLD);
+  put_text(&s, "name", (span){"", 0});
+  while (stmt_row(&s)) {
+    pack_i64(p, get_i64(&s, "missed"));
+    pack_i64(p, get_i64(&s, "last_fired"));
+    pack_i64(p, get_i64(&s, "running"));
+    pack_part(p, get_text(&s, "name"));
+    pack_part(p, get_text(&s, "kind"));
+    pack_part(p, get_text(&s, "expression"));
+    pack_part(p, get_text(&s, "zone"));
+    pack_row(p);
+  }
+  return stmt_end(&s, err);
+}
+
+/* What the kernel says of its process: 1 it lives, 0 it is dead, -1 that cannot be told. */
+static int alive(const locks_file *file, int64_t worker) {
+  if (file == NULL) return -1;
+  return locks_held(file, LOCKS_WORKER + worker) ? 1 : locks_probe(file, LOCKS_WORKER + worker);
+}
+
+int gauge_workers(txn *t, const locks_file *file, pack *p, fp_error *err) {
+  stmt s = stmt_use(&t->d->sql, SQL_WORKERS_TOLD);
+  put_i64(&s, "id", 0);
+  while (stmt_row(&s)) {
+    int64_t id = get_i64(&s, "id");
+    pack_i64(p, id);
+    pack_i64(p, get_i64(&s, "pid"));
+    pack_i64(p, get_i64(&s, "started"));
+    pack_i64(p, alive(file, id));
+    pack_part(p, get_text(&s, "name"));
+    pack_row(p);
+  }
+  return stmt_end(&s, err);
+}
+
 int gauge_uuid(txn *t, pack *p, fp_error *err) {
   stmt s = stmt_use(&t->d->sql, SQL_META_UUID);
   if (stmt_row(&s)) {

@@ -2,6 +2,7 @@
 #ifndef FENCEPOST_GAUGE_H
 #define FENCEPOST_GAUGE_H
 
+#include "locks.h"
 #include "pack.h"
 #include "txn.h"
 
@@ -16,6 +17,10 @@ enum {
 int gauge_stats(txn *t, pack *p, fp_error *err);
 /* A record a kind, by number. */
 int gauge_kinds(txn *t, pack *p, fp_error *err);
+/* A record a schedule, by name. */
+int gauge_schedules(txn *t, pack *p, fp_error *err);
+/* A record a registered worker, by number. `file`: where its byte is; NULL: locks do not tell. */
+int gauge_workers(txn *t, const locks_file *file, pack *p, fp_error *err);
 /* One record: the file's own uuid. */
 int gauge_uuid(txn *t, pack *p, fp_error *err);
 

@@ -60,9 +60,15 @@
   X(WORKER_GET, "SELECT id FROM fencepost_worker WHERE id = :id")                               \
   X(WORKER_DROP, "DELETE FROM fencepost_worker WHERE id = :id")                                 \
   X(WORKERS, "SELECT id FROM fencepost_worker WHERE id > :id ORDER BY id")                      \
+  X(WORKERS_TOLD,                                                                               \
+    "SELECT id, pid, started, name FROM fencepost_worker WHERE id > :id ORDER BY id")           \
   /* In a file just brought back (copy.h), whose line is gone through once. */                   \
   X(RESTORED_LEASES, "UPDATE fencepost_due SET token = :token WHERE stage > 0")                 \
   X(SCHEDULE_GET, "SELECT last_fired, running FROM fencepost_schedule WHERE name = :name")      \
+  X(SCHEDULES_TOLD,                                                                             \
+    "SELECT missed, last_fired, running, s.name AS name, k.name AS kind, expression, zone"      \
+    " FROM fencepost_schedule s LEFT JOIN fencepost_kind k ON k.id = s.kind"                    \
+    " WHERE s.name > :name ORDER BY s.name")                                                    \
   X(SCHEDULE_KEEP,                                                                              \
     "INSERT INTO fencepost_schedule (name, kind, expression, zone, missed, last_fired, running)"\
     " VALUES (:name, :kind, :expression, :zone, :missed, :last_fired, :running)"                \

@@ -50,6 +50,16 @@ def count(core: Core, queue: Context) -> None:
     assert core.stats().rows == 1
 
 
+@case(scene.one_held, LOOKS)
+def tell_the_workers(core: Core, held: Context) -> None:
+    assert core.workers().rows == 1
+
+
+@case(scene.fired, LOOKS)
+def tell_the_schedules(core: Core, kind: Context) -> None:
+    assert core.schedules().rows == 1
+
+
 @case(scene.jobs, LOOKS)
 def tell_the_uuid(core: Core, queue: Context) -> None:
     assert len(core.uuid()) == 16

@@ -85,7 +85,9 @@ PYTHON_FLOORS = [
     "app sql _hand _dying _sought",
     "_drain",
     "__init__",
-    "cli dashboard relay",
+    "_operator",
+    "dashboard relay",
+    "cli",
     "testing __main__",
     "_pytest compat",
 ]

@@ -269,6 +269,12 @@ class Core:
     def kinds(self) -> Packed:
         return self._rows(lib.fp_kinds)
 
+    def workers(self) -> Packed:
+        return self._rows(lib.fp_workers)
+
+    def schedules(self) -> Packed:
+        return self._rows(lib.fp_schedules)
+
     def uuid(self) -> bytes:
         return self._rows(lib.fp_uuid).blob
 

@@ -17,7 +17,7 @@ from fencepost.jobs import Job
 from fencepost.spans import SECOND, moment, moment_us, seconds, span_us
 from fencepost.values import Span
 
-__all__ = ["Cron", "Interval", "Rule", "Schedule", "cron", "every", "latest"]
+__all__ = ["Cron", "Interval", "Rule", "Schedule", "cron", "every", "following", "latest"]
 
 INTERVAL_MIN_US: Final = SECOND // 10
 LOOK_BACK_US: Final = 60 * SECOND  # the first stretch in which `latest` looks
@@ -138,3 +138,15 @@ def every(interval: Span) -> Rule:
         least = timedelta(microseconds=INTERVAL_MIN_US).total_seconds()
         raise InvalidArgument(f"interval is at least {least:g} s, not {seconds(us):g}")
     return Interval(us)
+
+
+def following(words: str, zone: str, last_us: int, now_us: int) -> int | None:
+    """When a schedule that the file tells so is due next; None: by no rule that is known here."""
+    try:
+        if words.startswith("every "):
+            rule = every(float(words.removeprefix("every ").removesuffix(" s")))
+        else:
+            rule = cron(words, zone, "latest")
+    except (InvalidArgument, ValueError):
+        return None
+    return rule.after(latest(rule, last_us, now_us) or last_us)

@@ -15,9 +15,14 @@ from fencepost.errors import InvalidArgument
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["STOPPING", "Signals"]
+__all__ = ["STOPPING", "Signals", "leave"]
 
 STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+def leave(number: int, frame: FrameType | None) -> None:
+    """A handler for whoever has nothing to put away."""
+    raise SystemExit(0)
 
 
 class Signals:

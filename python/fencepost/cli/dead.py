@@ -11,6 +11,7 @@ from typing import TypedDict, get_args
 import click
 
 import fencepost
+from fencepost import _operator as operator
 from fencepost.cli.database import Database
 from fencepost.cli.look import listing, shown
 from fencepost.cli.operate import moment
@@ -113,21 +114,14 @@ def replay(
     which = Which(queue=queue, kind=kind, failure=failure, since=since, before=before)
     if ids and any(which.values()):
         raise click.UsageError("a filter goes with --all, not with an ID")
-    answers: list[fencepost.Replayed] = []
+    answers: list[operator.Outcome] = []
     with database.open() as store:
-        if ids:
-            found = [store.message(id_) for id_ in ids]
-            gone = [id_ for id_, one in zip(ids, found, strict=True) if one is None]
-            answers += [fencepost.Replayed(id_, "gone") for id_ in gone]
-            pages = iter([[message for message in found if message is not None]])
-        else:
-            pages = _pages(store, which)
         started = time.monotonic()
-        for page in pages:
+        for page in [[operator.Seen(id_) for id_ in ids]] if ids else _pages(store, which):
             # Each page begins where the one before it ends: the rate holds over all of them.
             ahead = 0.0 if rate is None else len(answers) / rate - (time.monotonic() - started)
             wait = delay + max(0.0, ahead)
-            answers += store.replay(page, delay=wait, rate=rate, apply=not dry_run)
+            answers += operator.replay(store, page, delay=wait, rate=rate, apply=not dry_run)
     counts = Counter(answer.outcome for answer in answers)
     if as_json:
         told = [answer._asdict() for answer in answers]

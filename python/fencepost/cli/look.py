@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Callable
 from typing import Any, cast, get_args
@@ -10,6 +9,7 @@ from typing import Any, cast, get_args
 import click
 
 import fencepost
+from fencepost._operator import content_told, message_told
 from fencepost.cli.database import Database
 from fencepost.cli.output import Column, document, json_option, page_options, printable, table
 from fencepost.cli.words import counted
@@ -144,7 +144,7 @@ def listing(
             if after is None:
                 break
     if as_json:
-        document({"messages": [_message(one) | also(one) for one in found], "next": after})
+        document({"messages": [message_told(one) | also(one) for one in found], "next": after})
         return
     table(
         [
@@ -182,11 +182,9 @@ def shown(
         raise click.ClickException(f"there is no message {id}")
     if state is not None and message.state != state:
         raise click.ClickException(f"message {id} is {message.state}, not {state}")
-    told = _message(message)
+    told = message_told(message)
     if content:
-        told["headers"] = dict(content.headers)
-        told["payload"] = _value(content.body)
-        told["result"] = None if content.result is None else _value(content.result)
+        told |= content_told(content)
     if as_json:
         document(told)
         return 0
@@ -198,21 +196,8 @@ def shown(
     return 0
 
 
-def _message(message: fencepost.Message) -> dict[str, Any]:
-    failure = message.failure
-    return {**message._asdict(), "failure": failure._asdict() if failure else None}
-
-
 def _failure(message: fencepost.Message) -> str | None:
     failure = message.failure
     if failure is None:
         return None
     return f"{failure.kind}: {failure.text}" if failure.text else failure.kind
-
-
-def _value(body: bytes) -> Any:
-    """The payload as the JSON value it is; other bytes as {"base64": …}."""
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        return {"base64": base64.b64encode(body).decode("ascii")}

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import cast
 
 import click
 
 import fencepost
+from fencepost import _operator as operator
 from fencepost.cli.database import Database
-from fencepost.cli.output import Column, document, json_option, printable, table
+from fencepost.cli.output import document, each_told, json_option, printable
 
 SLICE = 1000  # messages that go in one commit, so that nobody waits long
 COUNT_MAX = 10_000  # as many as one look counts
@@ -20,13 +21,9 @@ PRUNED = ("done", "dead", "cancelled")
 def moment(text: str) -> datetime:
     """A moment in ISO 8601 with its zone, as `2026-03-01T12:00:00Z`; without one it is refused."""
     try:
-        # Python 3.10 does not read a Z.
-        found = datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith("Z") else text)
-    except ValueError:
-        raise click.BadParameter(f"{text} is no moment like 2026-03-01T12:00:00Z") from None
-    if found.utcoffset() is None:
-        raise click.BadParameter(f"{text} has no zone: end it with Z or +01:00")
-    return found.astimezone(timezone.utc)
+        return operator.moment(text)
+    except fencepost.InvalidArgument as error:
+        raise click.BadParameter(str(error)) from None
 
 
 @click.command()
@@ -41,22 +38,9 @@ def cancel(database: Database, ids: tuple[int, ...], as_json: bool) -> int:
     queue, where only its holder can find it). A worker that holds one finds its lease lost. The
     exit code is 0 if all of them were cancelled.
     """
-    answers: dict[int, str] = {}
     with database.open() as store:
-        for id_ in ids:
-            try:
-                message = store.message(id_)
-                if message is None:
-                    answers[id_] = "gone"
-                else:
-                    answers[id_] = "cancelled" if store.cancel([message]) else "ended"
-            except fencepost.InvalidArgument:
-                answers[id_] = "moved"
-    if as_json:
-        document([{"id": id_, "outcome": said} for id_, said in answers.items()])
-    else:
-        table([Column("id", right=True, style="bold"), Column("outcome")], list(answers.items()))
-    return 0 if set(answers.values()) == {"cancelled"} else 1
+        answers = operator.cancel(store, [operator.Seen(id_) for id_ in ids])
+    return each_told(answers, "cancelled", as_json=as_json)
 
 
 @click.command()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable
+from typing import Any
 
 import click
 
 import fencepost
+from fencepost import _operator as operator
 from fencepost.cli.database import Database
 from fencepost.cli.look import listing
-from fencepost.cli.output import Column, document, json_option, page_options, table
+from fencepost.cli.output import each_told, json_option, page_options
 from fencepost.cli.words import delivery
 
 DELAY_MAX = 86_400  # seconds
@@ -59,11 +61,9 @@ def confirm(database: Database, ids: tuple[int, ...], note: str, as_json: bool) 
     A line for each: confirmed; not unknown (somebody else dealt with it, or it never was); gone.
     The exit code is 0 if all of them were confirmed.
     """
-
-    def act(store: fencepost.Store, message: fencepost.Message) -> str:
-        return "confirmed" if store.confirm([message], note=note) else "not unknown"
-
-    return _each(database, ids, act, "confirmed", as_json=as_json)
+    with database.open() as store:
+        answers = operator.confirm(store, [operator.Seen(id_) for id_ in ids], note)
+        return each_told(answers, "confirmed", as_json=as_json, also=_as_it_is(store, ids))
 
 
 @outbox.command("retry", short_help="They have not arrived: send them again.")
@@ -84,42 +84,13 @@ def retry(
     A line for each: replayed; not unknown (somebody else dealt with it, or it never was); live key
     (another message has its key now); gone. The exit code is 0 if all of them were replayed.
     """
-
-    def act(store: fencepost.Store, message: fencepost.Message) -> str:
-        (answer,) = store.replay([message], delay=delay_seconds, note=note)
-        dealt_with = answer.outcome in ("superseded", "not dead")
-        return "not unknown" if dealt_with else answer.outcome
-
-    return _each(database, ids, act, "replayed", as_json=as_json)
-
-
-def _each(
-    database: Database,
-    ids: Sequence[int],
-    act: Callable[[fencepost.Store, fencepost.Message], str],
-    success: str,
-    *,
-    as_json: bool,
-) -> int:
-    answers: dict[int, str] = {}
-    now: dict[int, fencepost.Message] = {}
     with database.open() as store:
-        for id_ in ids:
-            message = store.message(id_)
-            if message is None:
-                answers[id_] = "gone"
-            elif message.state != "unknown":
-                answers[id_] = "not unknown"
-            else:
-                answers[id_] = act(store, message)
-            found = store.message(id_)
-            if found is not None:
-                now[id_] = found
-    if as_json:
-        told = {id_: delivery(message) for id_, message in now.items()}
-        document(
-            [{"id": id_, "outcome": said, **told.get(id_, {})} for id_, said in answers.items()]
-        )
-    else:
-        table([Column("id", right=True, style="bold"), Column("outcome")], list(answers.items()))
-    return 0 if set(answers.values()) == {success} else 1
+        seen = [operator.Seen(id_) for id_ in ids]
+        answers = operator.retry(store, seen, delay_seconds, note)
+        return each_told(answers, "replayed", as_json=as_json, also=_as_it_is(store, ids))
+
+
+def _as_it_is(store: fencepost.Store, ids: Iterable[int]) -> dict[int, dict[str, Any]]:
+    """What is told beside each outcome, of those that are there."""
+    found = [message for id_ in ids if (message := store.message(id_)) is not None]
+    return {message.id: delivery(message) for message in found}

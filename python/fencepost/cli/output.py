@@ -10,9 +10,9 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import click
 from rich.box import ROUNDED
@@ -21,6 +21,8 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
+
+from fencepost._operator import Outcome, as_json
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 
@@ -113,13 +115,25 @@ def drawn(bar: Progress) -> Iterator[None]:
 
 def document(value: object) -> None:
     """Print one JSON document on one line. Everything that is not plain ASCII is escaped."""
-    print(json.dumps(value, default=_as_json), flush=True)
+    print(json.dumps(value, default=as_json), flush=True)
 
 
-def _as_json(value: object) -> Any:
-    if isinstance(value, datetime):
-        return value.astimezone(timezone.utc).isoformat()
-    raise TypeError(type(value).__name__)
+def each_told(
+    answers: Sequence[Outcome],
+    success: str,
+    *,
+    as_json: bool,
+    also: Mapping[int, dict[str, Any]] | None = None,
+) -> int:
+    """
+    A line for each message; the exit code: 0 if all of them are a success. In JSON beside each what
+    `also` has of it.
+    """
+    if as_json:
+        document([answer._asdict() | (also or {}).get(answer.id, {}) for answer in answers])
+    else:
+        table([Column("id", right=True, style="bold"), Column("outcome")], answers)
+    return 0 if {answer.outcome for answer in answers} == {success} else 1
 
 
 def complain(text: str) -> None:

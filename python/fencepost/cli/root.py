@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 import fencepost
+from fencepost.cli.dashboard import dashboard
 from fencepost.cli.database import Database
 from fencepost.cli.dead import dead
 from fencepost.cli.demo import demo
@@ -43,7 +44,7 @@ def cli(context: click.Context, database: str | None) -> None:
         context.exit(2)
 
 
-LOOKING = (stats, health, check, top, metrics, list_, show, dead, outbox, inbox, lane)
+LOOKING = (stats, health, check, top, metrics, list_, show, dead, outbox, inbox, lane, dashboard)
 DOING = (work, ingest, cancel, pause, resume, limit, prune, backup, restore, demo)
 for command in (*LOOKING, *DOING):
     cli.add_command(command)

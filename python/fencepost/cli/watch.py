@@ -14,12 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 import fencepost
+from fencepost._operator import STATES, bounded, ended
 from fencepost.cli.database import Database
 from fencepost.cli.output import cell, document, json_option, printable
 
-STATES = ("pending", "waiting", "leased", "done", "dead", "unknown", "cancelled")
 HEADINGS = ("pending", "waiting", "leased", "dead", "unknown", "late, s", "next, s", "ended/s")
-REST = "(others)"  # a queue's name cannot be told from it, but then it is not among the rest
 
 
 # ---- health --------------------------------------------------------------------------------------
@@ -109,26 +108,11 @@ def metrics(database: Database, most: int, as_json: bool) -> None:
 
     Labels are `queue` and `state`, and nothing that a message says. Nothing is written or created.
     """
-    told = _bounded(fencepost.status(database.required()), most)
+    told = bounded(fencepost.status(database.required()), most)
     if as_json:
         document(told)
         return
     click.echo(_text(told))
-
-
-def _bounded(told: dict[str, Any], most: int) -> dict[str, Any]:
-    """No more than so many queues, those with most in line; the rest is one."""
-
-    def in_line(item: tuple[str, Any]) -> int:
-        return -int(item[1]["pending"] + item[1]["waiting"] + item[1]["leased"])
-
-    ranked = sorted(told["queues"].items(), key=in_line)
-    kept, rest = dict(ranked[:most]), [queue for _, queue in ranked[most:]]
-    if rest:
-        counted = {name: sum(queue[name] for queue in rest) for name in (*STATES, "lapsed")}
-        ages = [queue["oldest_age"] for queue in rest if queue["oldest_age"] is not None]
-        kept[REST] = {**counted, "oldest_age": max(ages, default=None), "paused": False}
-    return {**told, "queues": kept}
 
 
 def _text(told: dict[str, Any]) -> str:
@@ -196,16 +180,11 @@ def _looks(store: fencepost.Store, every: float, times: int | None) -> Iterator[
             time.sleep(every)
         told, now = store.stats(), time.monotonic()
         for name, queue in told["queues"].items():
-            ended = _ended(queue) - _ended(before.get(name, queue))
-            queue["per_second"] = max(0, ended) / (now - then) if before else None
+            fresh = ended(queue) - ended(before.get(name, queue))
+            queue["per_second"] = max(0, fresh) / (now - then) if before else None
         before, then = told["queues"], now
         count += 1
         yield told
-
-
-def _ended(queue: dict[str, Any]) -> int:
-    """So many have ended and are kept; where nothing is kept, what left the line tells no rate."""
-    return int(queue["done"] + queue["dead"] + queue["unknown"] + queue["cancelled"])
 
 
 def _drawn(told: dict[str, Any]) -> Table:

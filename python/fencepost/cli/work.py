@@ -10,12 +10,11 @@ import sys
 import time
 import traceback
 from pathlib import Path
-from types import FrameType
 
 import click
 
 import fencepost
-from fencepost._signals import STOPPING
+from fencepost._signals import STOPPING, leave
 from fencepost.cli.database import Database
 from fencepost.cli.output import json_option, printable
 from fencepost.cli.supervise import Supervisor, hold
@@ -67,7 +66,7 @@ def work(
     if lifeline is not None:
         hold(lifeline, grace)
     for number in STOPPING:  # until the worker takes them over: nothing is claimed yet
-        signal.signal(number, _leave)
+        signal.signal(number, leave)
     app = _load(target)
     worker = app.worker(
         queues=[name.strip() for name in queues.split(",")] if queues else None,
@@ -77,10 +76,6 @@ def work(
     )
     worker.run()
     return 0
-
-
-def _leave(number: int, frame: FrameType | None) -> None:
-    raise SystemExit(0)
 
 
 def _stores(app: fencepost.App, database: Database) -> list[fencepost.Store]:

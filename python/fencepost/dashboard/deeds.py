@@ -1,0 +1,154 @@
+"""What the dashboard may do, where it is allowed: each deed by its name, and what it is told."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, Final, Generic, NamedTuple, TypeVar
+
+import msgspec
+
+import fencepost
+from fencepost import _operator as operator
+from fencepost.errors import InvalidArgument
+
+__all__ = ["DEEDS", "Deed"]
+
+T = TypeVar("T")
+
+PAGE: Final = 200  # messages of one request
+DELAY_MAX: Final = 86_400  # seconds
+SLICE: Final = 1000  # messages that go in one commit, so that nobody waits long
+
+Delay = Annotated[float, msgspec.Meta(ge=0, le=DELAY_MAX)]
+
+
+class Wanted(msgspec.Struct, forbid_unknown_fields=True):
+    """A message as the page showed it."""
+
+    id: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
+    generation: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] | None = None
+
+
+class Named(msgspec.Struct, forbid_unknown_fields=True):
+    """Messages; `delay` in seconds and `note` where the deed takes one."""
+
+    messages: Annotated[list[Wanted], msgspec.Meta(min_length=1, max_length=PAGE)]
+    delay: Delay = 0
+    note: str = ""
+
+    @property
+    def seen(self) -> list[operator.Seen]:
+        return [operator.Seen(one.id, one.generation) for one in self.messages]
+
+
+class Found(msgspec.Struct, forbid_unknown_fields=True):
+    """Dead letters that a filter finds, a page at a time: the answer says where the next begins."""
+
+    queue: str | None = None
+    kind: str | None = None
+    failure: fencepost.FailureKind | None = None
+    since: str | None = None
+    before: str | None = None
+    after: str | None = None
+
+
+class Replay(msgspec.Struct, forbid_unknown_fields=True):
+    """Those that are named, or those that are found; `apply` false: what would happen."""
+
+    messages: Annotated[list[Wanted], msgspec.Meta(min_length=1, max_length=PAGE)] | None = None
+    found: Found | None = None
+    delay: Delay = 0
+    apply: bool = True
+
+
+class OfQueue(msgspec.Struct, forbid_unknown_fields=True):
+    queue: str
+
+
+class Discard(msgspec.Struct, forbid_unknown_fields=True):
+    """Dead letters that died before a moment; counts only, unless `apply`."""
+
+    before: str
+    queue: str | None = None
+    apply: bool = False
+
+
+class Deed(NamedTuple, Generic[T]):
+    name: str
+    allowed_as: str
+    type: type[T]
+    act: Callable[[fencepost.Store, T], Any]
+
+
+def _told(outcomes: Iterable[tuple[int, str]]) -> dict[str, Any]:
+    listed = [{"id": id_, "outcome": said} for id_, said in outcomes]
+    return {"outcomes": listed, "counts": Counter(one["outcome"] for one in listed)}
+
+
+def _replay(store: fencepost.Store, wanted: Replay) -> dict[str, Any]:
+    if (wanted.messages is None) == (wanted.found is None):
+        raise InvalidArgument("either messages are named, or a filter finds them")
+    following = None
+    if wanted.found is None:
+        named: Iterable[Any] = Named(wanted.messages or []).seen
+    else:
+        found = wanted.found
+        named = store.messages(
+            "dead",
+            queue=found.queue,
+            kind=found.kind,
+            failure=found.failure,
+            since=None if found.since is None else operator.moment(found.since),
+            before=None if found.before is None else operator.moment(found.before),
+            after=found.after,
+            limit=PAGE,
+        )
+        following = named.next
+    outcomes = operator.replay(store, named, delay=wanted.delay, apply=wanted.apply)
+    return {**_told(outcomes), "applied": wanted.apply, "next": following}
+
+
+def _retry(store: fencepost.Store, wanted: Named) -> dict[str, Any]:
+    return _told(operator.retry(store, wanted.seen, wanted.delay, wanted.note))
+
+
+def _confirm(store: fencepost.Store, wanted: Named) -> dict[str, Any]:
+    return _told(operator.confirm(store, wanted.seen, wanted.note))
+
+
+def _cancel(store: fencepost.Store, wanted: Named) -> dict[str, Any]:
+    return _told(operator.cancel(store, wanted.seen))
+
+
+def _pause(store: fencepost.Store, wanted: OfQueue) -> dict[str, Any]:
+    store.pause(wanted.queue)
+    return {"queue": wanted.queue, "paused": True}
+
+
+def _resume(store: fencepost.Store, wanted: OfQueue) -> dict[str, Any]:
+    store.resume(wanted.queue)
+    return {"queue": wanted.queue, "paused": False}
+
+
+def _discard(store: fencepost.Store, wanted: Discard) -> dict[str, Any]:
+    """A slice; `more`: once more would find some."""
+    count = store.purge(
+        "dead",
+        operator.moment(wanted.before),
+        queue=wanted.queue,
+        limit=SLICE,
+        apply=wanted.apply,
+    )
+    return {"count": count, "applied": wanted.apply, "more": count == SLICE}
+
+
+DEEDS: Final[tuple[Deed[Any], ...]] = (
+    Deed("replay", "replay", Replay, _replay),
+    Deed("retry", "retry", Named, _retry),
+    Deed("confirm", "confirm", Named, _confirm),
+    Deed("cancel", "cancel", Named, _cancel),
+    Deed("pause", "pause", OfQueue, _pause),
+    Deed("resume", "pause", OfQueue, _resume),
+    Deed("discard", "discard", Discard, _discard),
+)
