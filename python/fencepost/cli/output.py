@@ -12,7 +12,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import click
 from rich.box import ROUNDED

@@ -1,7 +1,7 @@
 // Making elements, and words for values. Whatever comes out of a file becomes a text node and
 // nothing else: no function here, or anywhere in this page, reads a string as markup.
 
-const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}]/gu;
+const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}]|(?! )\p{Zs}/gu;
 
 /** The text with everything that is no visible character written out; `lines`: but for line ends. */
 export function visible(text, lines = false) {
