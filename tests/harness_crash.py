@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import harness_scenes as scene
-from fencepost._calls import Core
+from fencepost._calls import Core, OpenTx
 from fencepost.errors import StorageError
 from harness_cases import CASES, Case
-from harness_core import Held, lib, opened, put, settle, take
+from harness_core import Held, define, lib, opened, put, settle, take
 from harness_core import tx as transaction
 from harness_kill import DONE, PREPARED, Fate, Killer, Say, serve
 from harness_ladder import FOR_EVER, Arm, Ladder, findings
@@ -214,8 +214,11 @@ class Sky:
     def __init__(self, me: Child, dice: random.Random, normal: bool) -> None:
         self._me, self._dice, self._normal = me, dice, normal
         self._held: list[Held] = []
+        self._begun: set[Held] = set()
         self.core = self._opened()
-        self._queue = scene.jobs(self.core, max_attempts=0)
+        self._outbox = scene.outbox(self.core, max_attempts=0)
+        self._inbox = define(self.core, "inbox", lib.FP_PROFILE_INBOX, max_attempts=0)
+        self._queues = [scene.jobs(self.core, max_attempts=0), self._outbox, self._inbox]
 
     def again(self) -> None:
         """Closes, which checkpoints and removes the WAL, and opens."""
@@ -235,19 +238,37 @@ class Sky:
             self._claim()
         with transaction(self.core) as tx:
             if self._held and way < 0.6:
-                held = self._held.pop()
-                verb = lib.FP_ACK if way < 0.5 else lib.FP_RETRY
-                assert settle(self.core, scene.say(held, verb), tx=tx) == [lib.FP_DONE]
-                said = f"'ended', {held.id}" if verb == lib.FP_ACK else f"'tried', {held.id}"
+                said = self._settle(self._held.pop(), way, tx)
             else:
-                body = self._dice.randbytes(self._dice.choice([10, 300, 9000]))
-                lanes = [self._dice.choice([None, b"x", b"y"])]
-                (message,) = put(self.core, self._queue, body, lanes=lanes, tx=tx)
-                said = f"'sent', {message}"
+                said = self._put(number, tx)
             run(tx, f"INSERT INTO history VALUES ({number}, {said})")
 
+    def _settle(self, held: Held, way: float, tx: OpenTx) -> str:
+        """What is sent begins first, and may end as what nobody can answer for."""
+        verb, said = lib.FP_ACK, "ended"
+        if held.queue == self._outbox and held not in self._begun:
+            verb, said = lib.FP_BEGIN, "begun"
+            self._begun.add(held)
+            self._held.append(held)
+        elif way > 0.5:
+            verb, said = lib.FP_RETRY, "tried"
+        elif held in self._begun and way > 0.4:
+            verb = lib.FP_UNKNOWN
+        lease = -1 if verb == lib.FP_BEGIN else 0
+        assert settle(self.core, scene.say(held, verb, lease), tx=tx) == [lib.FP_DONE]
+        return f"'{said}', {held.id}"
+
+    def _put(self, number: int, tx: OpenTx) -> str:
+        columns: dict[str, Any] = {"lanes": [self._dice.choice([None, b"x", b"y"])]}
+        queue = self._dice.choice(self._queues)
+        if queue == self._inbox:
+            columns.update(keys=[b"%d" % number], life=lib.FP_LIFE_LASTING, digests=bytes(32))
+        body = self._dice.randbytes(self._dice.choice([10, 300, 9000]))
+        (message,) = put(self.core, queue, body, tx=tx, **columns)
+        return f"'sent', {message}"
+
     def _claim(self) -> None:
-        claims = take(self.core, self._queue, 2)
+        claims = take(self.core, self._queues, 2)
         for claim in claims:
             self._me.say(f"token {claim.token}")
         self._held += claims
@@ -334,6 +355,14 @@ class Machine:
         due = {message for (message,) in self.rows("SELECT id FROM fencepost_due")}
         if due != sent - ended:
             yield f"{sent} were sent and {ended} have ended, but {due} are due"
+        begun: set[int] = set()
+        for _, verb, message in history:
+            begun = begun | {message} if verb == "begun" else begun - {message}
+        staged = {
+            message for (message,) in self.rows("SELECT id FROM fencepost_due WHERE stage = 2")
+        }
+        if staged != begun:
+            yield f"{begun} have begun, and {staged} are said to have"
         last = self.rows("SELECT last FROM fencepost_tally WHERE queue = 0")[0][0]
         if full and max(tokens, default=0) > last:
             yield f"token {max(tokens)} would be given out again after {last}"
