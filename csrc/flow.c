@@ -46,7 +46,7 @@ static int put_records(txn *t, const ending *g, fp_error *err) {
     r.value = flow_cut(&blob, f->value_bytes);
     code = put_one(t, &r, f->token, &g->record_answers[i], g->rows, err);
   }
-  return code;
+  return code == FP_OK && g->rows->failed ? err_memory(err) : code;
 }
 
 int flow_find(txn *t, void *argument, fp_error *err) {
@@ -236,6 +236,7 @@ int flow_come(txn *t, void *argument, fp_error *err) {
     code = flow_wake_plain(t, put->queue, id, err);
   }
   if (code == FP_OK) code = store(t, put, g->rows, &first, err);
+  if (code == FP_OK && g->rows->failed) code = err_memory(err);
   if (code == FP_OK && put->wake && first && run_live(&r)) code = run_wake(t, &r, err);
   return code;
 }

@@ -156,8 +156,10 @@ static int check_free(txn *t, span id, fp_error *err) {
 static int read_args(txn *t, span id, pack *p, fp_error *err) {
   stmt s = stmt_use(&t->d->sql, SQL_RUN_ARGS);
   put_text(&s, "id", id);
-  if (stmt_row(&s)) pack_part(p, get_bytes(&s, "args"));
-  pack_row(p);
+  if (stmt_row(&s)) {
+    pack_part(p, get_bytes(&s, "args"));
+    pack_row(p);
+  }
   int code = stmt_end(&s, err);
   return code == FP_OK && p->failed ? err_memory(err) : code;
 }

@@ -34,6 +34,7 @@ int gauge_uuid(txn *t, pack *p, fp_error *err);
 **   5. A key points to a message that has it, or says until when it answers without one; the key
 **      of a message in line points to it.
 **   6. The counter is not behind any number that was given out.
+**   7. The wake-up of a live run is in line, under its id; that of a done or cancelled one is not.
 ** `full`: SQLite's own check of the whole file, too. */
 int gauge_check(txn *t, bool full, pack *p, fp_error *err);
 

@@ -1,12 +1,11 @@
 /* The check: three streams in the order of ids (messages, outcomes, and the line sorted in memory)
 ** meet, so that one pass shows who is missing where. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fault.h"
-#include "gauge.h"
+#include "gauge_part.h"
 #include "line.h"
 
 /* A row of the line. */
@@ -47,21 +46,6 @@ typedef struct check {
   int64_t at;      /* the stand that the merge has come to */
   int64_t highest; /* of all ids and tokens met */
 } check;
-
-__attribute__((format(printf, 2, 3))) static void say(check *c, const char *format, ...) {
-  char words[1400]; /* a key of its greatest length, and the sentence around it */
-  if (c->p->count > GAUGE_FINDINGS_MAX) return;
-  va_list arguments;
-  va_start(arguments, format);
-  (void)vsnprintf(words, sizeof words, format, arguments);
-  va_end(arguments);
-  if (c->p->count == GAUGE_FINDINGS_MAX) {
-    (void)snprintf(words, sizeof words, "There is more than these %d findings.",
-                   GAUGE_FINDINGS_MAX);
-  }
-  pack_part(c->p, (span){words, (int64_t)strlen(words)});
-  pack_row(c->p);
-}
 
 static void *room_for(void *list, int64_t used, int64_t *room, int64_t unit, fp_error *err) {
   if (used < *room) return list;
@@ -188,11 +172,11 @@ static int check_lane_of(check *c, const message_row *m, const stand *at, fp_err
     int code = stmt_end(&s, err);
     if (code != FP_OK) return code;
     if (l == NULL) {
-      say(c, "The lane of message %lld, which is in line, has no row.", (long long)m->id);
+      gauge_say(c->p, "The lane of message %lld, which is in line, has no row.", (long long)m->id);
     }
   }
   if (at->turn < 0 && (l == NULL || l->number != -at->turn)) {
-    say(c, "Message %lld waits in a lane that is not its own.", (long long)m->id);
+    gauge_say(c->p, "Message %lld waits in a lane that is not its own.", (long long)m->id);
   }
   if (l != NULL && at->turn > 0) l->out++;
   if (l != NULL && at->turn < 0) l->waiting++;
@@ -210,8 +194,8 @@ static int check_key_of(check *c, const message_row *m, fp_error *err) {
   if (stmt_row(&s)) owner = get_i64(&s, "id");
   int code = stmt_end(&s, err);
   if (code == FP_OK && owner != m->id) {
-    say(c, "Message %lld is in line, but its key '%.*s' is not its own.", (long long)m->id,
-        (int)m->key.bytes, m->key.at);
+    gauge_say(c->p, "Message %lld is in line, but its key '%.*s' is not its own.", (long long)m->id,
+              (int)m->key.bytes, m->key.at);
   }
   return code;
 }
@@ -220,15 +204,15 @@ static int check_key_of(check *c, const message_row *m, fp_error *err) {
 static int check_in_line(check *c, const message_row *m, const stand *at, fp_error *err) {
   queue_count *q = queue_of(c, m->queue);
   if (q == NULL) {
-    say(c, "Message %lld is of queue %lld, which does not exist.", (long long)m->id,
-        (long long)m->queue);
+    gauge_say(c->p, "Message %lld is of queue %lld, which does not exist.", (long long)m->id,
+              (long long)m->queue);
     return FP_OK;
   }
   q->found[line_state(at->turn, at->due_at, at->stage)]++;
   bool damaged = m->priority < PRIORITY_MIN || m->priority > PRIORITY_MAX;
   if (damaged || (at->turn >= 0 && at->turn != line_turn(m->queue, m->priority))) {
-    say(c, "Message %lld stands at another turn than its queue's and its priority's.",
-        (long long)m->id);
+    gauge_say(c->p, "Message %lld stands at another turn than its queue's and its priority's.",
+              (long long)m->id);
   }
   int code = check_lane_of(c, m, at, err);
   if (code == FP_OK) code = check_key_of(c, m, err);
@@ -238,11 +222,11 @@ static int check_in_line(check *c, const message_row *m, const stand *at, fp_err
 static void check_ended(check *c, const message_row *m, const outcome_row *o) {
   queue_count *q = queue_of(c, o->queue);
   if (m != NULL && m->queue != o->queue) {
-    say(c, "Message %lld ended in another queue than it was put into.", (long long)o->id);
+    gauge_say(c->p, "Message %lld ended in another queue than it was put into.", (long long)o->id);
   }
   if (q == NULL) {
-    say(c, "The outcome of message %lld is of queue %lld, which does not exist.", (long long)o->id,
-        (long long)o->queue);
+    gauge_say(c->p, "The outcome of message %lld is of queue %lld, which does not exist.",
+              (long long)o->id, (long long)o->queue);
   } else {
     q->found[txn_state_of(o->state)]++;
   }
@@ -255,19 +239,19 @@ static int check_one(check *c, int64_t id, const message_row *m, const outcome_r
   int64_t rows = 0;
   while (c->at + rows < c->stand_count && c->stands[c->at + rows].id == id) rows++;
   if (rows > 1) {
-    say(c, "Message %lld stands in line %lld times.", (long long)id, (long long)rows);
+    gauge_say(c->p, "Message %lld stands in line %lld times.", (long long)id, (long long)rows);
   }
   if (rows > 0 && o != NULL) {
-    say(c, "Message %lld has ended, and is in line, too.", (long long)id);
+    gauge_say(c->p, "Message %lld has ended, and is in line, too.", (long long)id);
   }
   if (m == NULL && rows > 0) {
-    say(c, "Message %lld is in line, but is itself missing.", (long long)id);
+    gauge_say(c->p, "Message %lld is in line, but is itself missing.", (long long)id);
   }
   if (m == NULL && o != NULL) {
-    say(c, "Message %lld has an outcome, but is itself missing.", (long long)id);
+    gauge_say(c->p, "Message %lld has an outcome, but is itself missing.", (long long)id);
   }
   if (m != NULL && rows == 0 && o == NULL) {
-    say(c, "Message %lld is neither in line nor has it ended.", (long long)id);
+    gauge_say(c->p, "Message %lld is neither in line nor has it ended.", (long long)id);
   }
   for (; rows > 0 && code == FP_OK; rows--, c->at++) {
     if (m != NULL) code = check_in_line(c, m, &c->stands[c->at], err);
@@ -308,13 +292,13 @@ static void check_tally(check *c) {
     const queue_count *q = &c->queues[i];
     for (int n = 0; n < N_STATES; n++) {
       if (q->said[n] == q->found[n]) continue;
-      say(c, "The tally of queue '%s' says %lld %s, but there are %lld.", q->name,
-          (long long)q->said[n], tally_column[n], (long long)q->found[n]);
+      gauge_say(c->p, "The tally of queue '%s' says %lld %s, but there are %lld.", q->name,
+                (long long)q->said[n], tally_column[n], (long long)q->found[n]);
     }
   }
   if (c->highest > c->t->d->head.last) {
-    say(c, "The counter stands at %lld, behind the number %lld that was given out.",
-        (long long)c->t->d->head.last, (long long)c->highest);
+    gauge_say(c->p, "The counter stands at %lld, behind the number %lld that was given out.",
+              (long long)c->t->d->head.last, (long long)c->highest);
   }
 }
 
@@ -327,16 +311,18 @@ static int check_lanes(check *c, fp_error *err) {
     const lane_count *l = lane_of(c, get_i64(&s, "number"));
     int64_t out = get_i64(&s, "out"), held = get_i64(&s, "held");
     if (q == NULL || l == NULL) {
-      say(c, "The lane '%.*s' is of a queue that does not exist.", (int)name.bytes, name.at);
+      gauge_say(c->p, "The lane '%.*s' is of a queue that does not exist.", (int)name.bytes,
+                name.at);
       continue;
     }
     if (l->out != out) {
-      say(c, "The lane '%.*s' of queue '%s' says %lld of it are in line, but there are %lld.",
-          (int)name.bytes, name.at, q->name, (long long)out, (long long)l->out);
+      gauge_say(c->p,
+                "The lane '%.*s' of queue '%s' says %lld of it are in line, but there are %lld.",
+                (int)name.bytes, name.at, q->name, (long long)out, (long long)l->out);
     }
     if (l->waiting > 0 && !held && out < q->lane_width) {
-      say(c, "In the lane '%.*s' of queue '%s' %lld wait although a slot is free.",
-          (int)name.bytes, name.at, q->name, (long long)l->waiting);
+      gauge_say(c->p, "In the lane '%.*s' of queue '%s' %lld wait although a slot is free.",
+                (int)name.bytes, name.at, q->name, (long long)l->waiting);
     }
   }
   return stmt_end(&s, err);
@@ -350,8 +336,8 @@ static int check_keys(check *c, fp_error *err) {
     span key = get_text(&s, "key");
     int64_t id = get_i64(&s, "id");
     if (get_null(&s)) {
-      say(c, "The key '%.*s' points to message %lld, which does not have it.", (int)key.bytes,
-          key.at, (long long)id);
+      gauge_say(c->p, "The key '%.*s' points to message %lld, which does not have it.",
+                (int)key.bytes, key.at, (long long)id);
     }
   }
   return stmt_end(&s, err);
@@ -362,17 +348,20 @@ static int check_file(check *c, fp_error *err) {
   while (stmt_row(&s)) {
     span words = get_text(&s, "integrity_check");
     if (words.bytes == 2 && memcmp(words.at, "ok", 2) == 0) continue;
-    say(c, "SQLite's check of the file: %.*s", (int)words.bytes, words.at);
+    gauge_say(c->p, "SQLite's check of the file: %.*s", (int)words.bytes, words.at);
   }
   return stmt_end(&s, err);
 }
 
 int gauge_check(txn *t, bool full, pack *p, fp_error *err) {
   check c = {.t = t, .p = p};
+  int64_t highest = 0;
   int code = read_queues(&c, err);
   if (code == FP_OK) code = read_lanes(&c, err);
   if (code == FP_OK) code = read_line(&c, err);
   if (code == FP_OK) code = merge(&c, err);
+  if (code == FP_OK) code = gauge_check_flow(t, p, &highest, err);
+  met(&c, highest);
   if (code == FP_OK) check_tally(&c);
   if (code == FP_OK) code = check_lanes(&c, err);
   if (code == FP_OK) code = check_keys(&c, err);

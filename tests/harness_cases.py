@@ -10,6 +10,7 @@ from __future__ import annotations
 from array import array
 
 import harness_cases_boxes as boxes
+import harness_cases_flow as flow
 import harness_scenes as scene
 from fencepost._calls import Core
 from fencepost._guest import Guest
@@ -23,6 +24,7 @@ from harness_scenes import LEASE, MONTH_LATER, fail, say
 __all__ = ["CASES", "DONE", "Case", "Context", "case"]
 
 assert boxes.__doc__  # its cases are among them
+assert flow.__doc__  # and so are these
 
 
 # ---- putting in ----------------------------------------------------------------------------------

@@ -6,9 +6,11 @@ from array import array
 
 import harness_scenes as scene
 from fencepost._calls import Core
+from fencepost._codes import FP
 from fencepost._pack import Filter
 from fencepost._shelf import shelves
 from harness_cases import DONE, Case, Context, case
+from harness_cases_flow import ended
 from harness_core import lib, put, state_of, take
 from harness_scenes import MONTH_LATER
 
@@ -118,3 +120,11 @@ def walk_a_shelf(core: Core, shelf: Context) -> None:
 @case(scene.shelf, LOOKS)
 def name_the_shelves(core: Core, shelf: Context) -> None:
     assert [*shelves(core, None, "shel")] == ["shelf", "shelg"]
+
+
+@case(ended, LOOKS)
+def look_at_runs(core: Core, at: Context) -> None:
+    assert [row.id for row in at.flow.runs()[0]] == [b"run", b"done"]
+    assert at.flow.get(b"done").result == b"r"
+    assert len([*at.flow.records(b"run")]) == 2
+    assert at.flow.purge(FP.RUN_FAILED, MONTH_LATER, 10, apply=False)[0] == 1

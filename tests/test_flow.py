@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +14,8 @@ from fencepost._codes import FP
 from fencepost._flow import End, RecordPut, Start, signal_key
 from fencepost._pack import pairs
 from harness_core import START, ack, lib, said, settle, state_of, take
-from harness_flow import ARGS, LEASE, Scene, keys, scene, start, wake
+from harness_core import core as opened
+from harness_flow import ARGS, LEASE, Scene, begin, keys, scene, start, wake
 
 pytestmark = pytest.mark.hostile
 
@@ -345,3 +348,30 @@ def test_a_signal_is_for_runs_that_are_there(at: Scene) -> None:
         wake(at, key=signal_key("late"))
     with pytest.raises(Gone):
         at.flow.deliver(None, b"run", b"late")
+
+
+# ---- check ---------------------------------------------------------------------------------------
+
+DAMAGES = {
+    "UPDATE fencepost_run SET state = 5": "Run 'run' has a state that it cannot have.",
+    "UPDATE fencepost_run SET state = 9": "Run 'run' has a state that it cannot have.",
+    "UPDATE fencepost_run SET id = 'other'": "Run 'other' is live, but its wake-up 1 is not in",
+    "UPDATE fencepost_run SET message = 7": "Run 'run' is live, but its wake-up 7 is not in line.",
+    "UPDATE fencepost_run SET state = 6, ended_at = 1": "Run 'run' has ended, but its wake-up 1 is",
+    "UPDATE fencepost_claim SET token = 900": "behind the number 900",
+    "UPDATE fencepost_record SET seq = 800": "behind the number 800",
+    "UPDATE fencepost_tally SET waiting = 0": "says 0 waiting, but there are 1.",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_check_finds_what_does_not_fit(
+    path: Path, damage: str, foreign: Callable[[str], str]
+) -> None:
+    with opened(path) as core:
+        at, held = begin(core)
+        at.record(held, b"step")
+        at.end(held, FP.END_WAIT)
+        assert core.check(full=False).rows == 0
+        foreign(damage)
+        assert DAMAGES[damage] in core.check(full=False).blob.decode()
