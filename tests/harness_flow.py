@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from fencepost._calls import Core
 from fencepost._codes import FP
 from fencepost._flow import End, Flow, Parent, RecordPut, Start, Stored
+from fencepost._pack import Put
 from harness_core import Held, define, lib, stats, take
 
 __all__ = ["ARGS", "LEASE", "Scene", "begin", "keys", "scene", "start", "wake"]
@@ -49,6 +50,10 @@ class Scene(NamedTuple):
     def parent(self, held: Held, key: bytes = b"child") -> Parent:
         assert held.key is not None
         return Parent(held.key, held.token, key)
+
+    def start_job(self, jobs: int, held: Held, key: bytes = b"child", **said: Any) -> int:
+        """A job as the child of a run: its id."""
+        return self.flow.start_job(None, Put(jobs, [b"body"], **said), self.parent(held, key))[0]
 
     def counts(self) -> tuple[int, int, int, int]:
         """Pending, waiting, leased, dead."""
