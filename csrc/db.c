@@ -71,6 +71,12 @@ static int into_wal(db *d, const fp_options *options, fp_error *err) {
   return code;
 }
 
+/* What is to be thrown away is not synced while it is made either. */
+static const char *syncing(const fp_options *options) {
+  if (options->normal == FP_UNSYNCED) return "PRAGMA synchronous = OFF";
+  return options->normal ? "PRAGMA synchronous = NORMAL" : "PRAGMA synchronous = FULL";
+}
+
 static int configure(db *d, const fp_options *options, bool reader, fp_error *err) {
   (void)sqlite3_db_config(d->handle, SQLITE_DBCONFIG_ENABLE_QPSG, 1, NULL);
   (void)sqlite3_db_config(d->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
@@ -78,9 +84,12 @@ static int configure(db *d, const fp_options *options, bool reader, fp_error *er
   (void)sqlite3_busy_handler(d->handle, nap, NULL);
   int code = FP_OK, rc = given_install(d->handle);
   if (rc != SQLITE_OK) code = err_from_db(err, d->handle, rc, "module");
+  if (code == FP_OK && options->normal == FP_UNSYNCED) {
+    code = run(d, syncing(options), "pragma", NULL, err);
+  }
   if (code == FP_OK && !reader) code = into_wal(d, options, err);
   const char *pragmas[] = {
-      options->normal ? "PRAGMA synchronous = NORMAL" : "PRAGMA synchronous = FULL",
+      syncing(options),
       "PRAGMA fullfsync = 1",
       "PRAGMA checkpoint_fullfsync = 1",
       "PRAGMA cache_size = -65536",

@@ -56,6 +56,8 @@ enum {
   FP_CANCELLED = 7,
   FP_WAITING = 8, /* pending behind the head of its lane */
 
+  FP_UNSYNCED = 2, /* of fp_options.normal */
+
   /* profiles of a queue */
   FP_PROFILE_QUEUE = 0,
   FP_PROFILE_JOB = 1,
@@ -126,7 +128,7 @@ typedef struct fp_options {
   int wal;             /* may turn an existing database to WAL */
   int network;         /* allow a file system whose locks cannot be trusted */
   int foreign_keys;    /* enforce the application's own foreign keys in its own SQL */
-  int normal;          /* synchronous=NORMAL: a power cut may lose the last commits */
+  int normal;          /* 1: a power cut may lose the last commits; FP_UNSYNCED: the whole file */
   int64_t hand_us;     /* store time is this number until fp_hand moves it; -1: the real clock */
 } fp_options;
 

@@ -106,6 +106,16 @@ def test_a_whole_queue_is_held_until_the_provider_is_back(kit: Kit) -> None:
     assert kit.now == NOON + timedelta(seconds=60)
 
 
+def test_the_end_of_a_hold_is_a_moment_to_turn_to(kit: Kit) -> None:
+    """Whoever asked for it is gone; the others still wait for it."""
+    held = wait_for_the_provider.enqueue()
+    kit.drain()
+    held.cancel()
+    flaky.enqueue(0)
+    assert kit.drain(until_idle=True).done == 1
+    assert kit.now == NOON + timedelta(seconds=60)
+
+
 def test_the_limit_is_a_limit(kit: Kit) -> None:
     flaky.enqueue_many([flaky.call(0) for _ in range(5)])
     assert kit.drain(limit=3).done == 3

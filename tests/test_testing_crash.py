@@ -77,8 +77,8 @@ def put(app: App, note: fencepost.Job[[], None]) -> None:
 
 
 def write(app: App, note: fencepost.Job[[], None]) -> None:
-    with app.transaction() as tx:
-        tx.execute("INSERT INTO said VALUES (1)")
+    with app.transaction():
+        pytest.fail("it has begun")
 
 
 def put_in_a_thread(app: App, note: fencepost.Job[[], None]) -> None:
@@ -136,6 +136,25 @@ def test_a_transaction_that_was_open_is_not_committed_whoever_hides_the_death(
     assert handle.status().state == "leased"
 
 
+def test_nor_is_one_of_the_handlers_own_and_it_is_told(app: App, kit: Kit) -> None:
+    assert rows(app) == []
+    reached: list[str] = []
+
+    @app.job
+    def stubborn() -> None:
+        with app.transaction() as tx:
+            tx.execute("INSERT INTO said VALUES (1)")
+            with suppress(BaseException):
+                die()
+        reached.append("what follows a commit")
+
+    stubborn.enqueue()
+    with kit.crash_at("step done"):
+        assert kit.drain() == (0, 0, 0, 1)
+    assert rows(app) == []
+    assert reached == []
+
+
 def test_tasks_of_the_dead_say_nothing_either(app: App, kit: Kit) -> None:
     said: list[str] = []
 
@@ -183,6 +202,22 @@ def test_the_next_worker_lives(app: App, kit: Kit) -> None:
         fine.enqueue()
 
 
+def test_the_next_worker_has_its_own_say(app: App, kit: Kit) -> None:
+    """What the dead one had to say is not said by it, and what it has to say is."""
+
+    @app.job
+    def fine() -> str:
+        return "fine"
+
+    @App().job
+    def unknown() -> None: ...
+
+    first, second = fine.enqueue(), unknown.at(kit.store).enqueue()
+    with kit.crash_at("handled", "fine"):
+        assert kit.drain() == (0, 1, 0, 1)
+    assert (first.status().state, second.status().attempt) == ("leased", 0)
+
+
 def test_a_batch_dies_together(app: App, kit: Kit) -> None:
     numbers = app.queue("numbers", int, addressed=True)
 
@@ -224,9 +259,11 @@ def test_the_worker_of_another_kit_does_not_die(app: App, kit: Kit) -> None:
     def fine() -> str:
         return "fine"
 
-    with override(other) as beside, suppress(AssertionError), kit.crash_at("claimed"):
+    with override(other) as beside:
         fine.enqueue()
-        assert beside.drain() == (1, 0, 0, 0)
+        with pytest.raises(AssertionError, match="0 times, not 1"), kit.crash_at("claimed"):
+            beside.drain()
+        assert len(beside.store.messages("done")) == 1
 
 
 def test_so_many_times(app: App, kit: Kit) -> None:
@@ -254,7 +291,7 @@ def test_wrong_use_is_told_at_once(kit: Kit) -> None:
 
 def test_points_of_a_real_worker_are_nobodys_death(app: App, kit: Kit) -> None:
     """Whoever reaches one in no life of this kit's goes on."""
-    with suppress(AssertionError), kit.crash_at("claimed"):
+    with pytest.raises(AssertionError, match="0 times"), kit.crash_at("claimed"):
         _points.at("claimed", "somebody")
         thread = threading.Thread(target=_points.at, args=["claimed", "somebody"])
         thread.start()

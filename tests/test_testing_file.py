@@ -51,6 +51,22 @@ def test_a_temporary_folder_goes_with_the_kit_whatever_happens(app: App) -> None
     assert app._store is None
 
 
+@pytest.mark.hostile
+def test_what_is_thrown_away_is_not_synced(app: App, tmp_path: Path) -> None:
+    """A file of one's own is, as the App says."""
+    from harness_core import lib
+
+    def synchronous(kit: Kit) -> int:
+        return kit.store._file.core._number(lib.fp_pragma, b"PRAGMA synchronous")
+
+    with override(app) as kit:
+        assert synchronous(kit) == 0
+    with override(app, tmp_path / "kept.db") as kit:
+        assert synchronous(kit) == 2
+    with pytest.raises(InvalidArgument, match="durability"):
+        fencepost.open(tmp_path / "kept.db", durability="none")  # type: ignore[arg-type]
+
+
 def test_blocks_may_be_nested(app: App) -> None:
     with override(app) as outer:
         enqueue(app, 1)

@@ -107,6 +107,13 @@ def test_queues_and_boxes_are_asked_for_by_name(kit: Kit) -> None:
     assert [len(kit.enqueued(name)) for name in names] == [1] * 4
 
 
+def test_the_oldest_is_the_first_whether_it_runs_or_not(kit: Kit) -> None:
+    running, waiting = mail.enqueue("ann"), mail.options(priority=1, delay=1).enqueue("bob")
+    with kit.crash_at("claimed"):
+        kit.drain()
+    assert [message.id for message in kit.enqueued(mail)] == [running.id, waiting.id]
+
+
 def test_more_than_a_page_is_found_in_order(kit: Kit) -> None:
     mail.enqueue_many([mail.call("ann") for _ in range(450)])
     ids = [message.id for message in kit.enqueued(mail)]

@@ -83,7 +83,7 @@ class Core:
         wal: bool,
         network: bool,
         foreign_keys: bool,
-        normal: bool,
+        normal: int,
         hand_us: int,
         patience: float,
     ) -> None:

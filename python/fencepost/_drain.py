@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from fencepost._calls import FP
 from fencepost._clockwork import Clockwork
-from fencepost._desk import Desk
+from fencepost._desk import RETAIN_ROWS, Desk
 from fencepost._dying import Crash, living
 from fencepost._file import File, named
 from fencepost._hand import Clock
@@ -70,12 +70,14 @@ class Drain:
         found = routes(self._file, registry, chosen(registry, None))
         self._routes = {route.queue.name: route for route in found}
         self._in_turn = found
-        self._desk = self._new_desk()
-        self._making = Making(self, self._file, self._desk, self._routes)
+        self._employ()
         self._done = self._retried = self._dead = self._crashed = 0
 
-    def _new_desk(self) -> Desk:
-        return Desk(self._file, {route.number: route.queue for route in self._routes.values()})
+    def _employ(self) -> None:
+        """A worker that has said nothing yet, and has nothing to say."""
+        queues = {route.number: route.queue for route in self._in_turn}
+        self._desk = Desk(self._file, queues)
+        self._making = Making(self, self._file, self._desk, self._routes)
 
     def clock(self) -> float:
         return self._hand._now_us / SECOND
@@ -85,7 +87,7 @@ class Drain:
 
     def runs(self) -> Iterator[Run]:
         """Each is to be run, in its `life`, before the next is asked for."""
-        while self._desk.retain():
+        while self._file.core.retain(RETAIN_ROWS)[1]:
             pass
         while self._left > 0:
             fire(self._file, self.registry)
@@ -110,12 +112,10 @@ class Drain:
                     yield
             finally:
                 with suppress(Crash):
-                    if not life.over:
-                        self._say(run)
+                    self._say(run)
         if life.over:
             self._crashed += 1
-            self._desk = self._new_desk()
-            self._making = Making(self, self._file, self._desk, self._routes)
+            self._employ()
         self._count(run.claims)
         if run.interruption is not None and not isinstance(run.interruption, FAILURES):
             raise run.interruption

@@ -50,6 +50,7 @@ REAL_CLOCK: Final = -1
 ANY_GENERATION: Final = -1
 PURGED_MAX: Final = 10_000  # rows of one purge, as in csrc/base.h
 Durability = Literal["full", "normal"]
+DURABILITIES: Final = ("full", "normal", "none")  # as the core counts; the last is for the kit
 
 
 class Store(AbstractContextManager["Store"]):
@@ -374,7 +375,7 @@ def opened(
     hand: datetime | None = None,
 ) -> Store:
     """`open`, and for the testing kit the moment at which its hand-turned clock begins."""
-    if durability not in ("full", "normal"):
+    if durability not in DURABILITIES[: 2 if hand is None else 3]:
         raise InvalidArgument(f'durability is "full" or "normal", not {shown(durability)}')
     if not callable(getattr(codec, "encode", None)) or not callable(getattr(codec, "decode", None)):
         raise InvalidArgument(f"codec has encode and decode, and {shown(codec)} has not")
@@ -385,7 +386,7 @@ def opened(
         wal=flag(wal, "wal"),
         network=flag(network, "network"),
         foreign_keys=flag(foreign_keys, "foreign_keys"),
-        normal=durability == "normal",
+        normal=DURABILITIES.index(durability),
         hand_us=REAL_CLOCK if hand is None else moment_us(hand, "now"),
         patience=seconds(span_us(busy_timeout, "busy_timeout")),
     )

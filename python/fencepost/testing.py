@@ -223,11 +223,11 @@ def override(
 def _overridden(app: App, path: StrPath | None, now: datetime | None) -> Iterator[Kit]:
     clock = Clock(datetime.now(timezone.utc) if now is None else now)
     with ExitStack() as closing:
-        durability = app._durability
+        durability: str = app._durability
         if path is None:
             folder = tempfile.TemporaryDirectory(prefix="fencepost-", ignore_cleanup_errors=True)
             path = Path(closing.enter_context(folder)) / "test.db"
-            durability = "normal"  # what is thrown away need not survive a power cut
+            durability = "none"  # what is thrown away need not survive a power cut
         store = closing.enter_context(
             clock.open(
                 path,
