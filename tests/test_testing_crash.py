@@ -231,6 +231,31 @@ def test_a_batch_dies_together(app: App, kit: Kit) -> None:
     assert kit.drain(until_idle=True) == (3, 0, 0, 0)
 
 
+def test_what_is_awaited_is_refused_too(app: App, kit: Kit) -> None:
+    refused: list[str] = []
+
+    @app.job
+    def note() -> None: ...
+
+    @app.job
+    async def dies() -> None:
+        try:
+            die()
+        finally:
+            for awaited in (note.aio.enqueue(), app.store.aio.stats(), handle.aio.cancel()):
+                try:
+                    await awaited
+                except Crash:
+                    refused.append("refused")
+
+    handle = dies.enqueue()
+    with kit.crash_at("step done"):
+        assert kit.drain() == (0, 0, 0, 1)
+    assert refused == ["refused"] * 3
+    assert kit.enqueued(note) == []
+    assert handle.status().state == "leased"
+
+
 async def test_coroutines_die_where_a_loop_runs(app: App, kit: Kit) -> None:
     @app.job
     async def fine() -> None: ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
@@ -62,6 +63,31 @@ def test_a_result_is_waited_for_in_vain_where_nothing_runs(app: App, kit: Kit) -
         handle.result()
     kit.drain()
     assert handle.result() == 1
+
+
+async def test_a_coroutine_waits_for_the_drain_of_another(app: App, kit: Kit) -> None:
+    """An awaited wait turns no clock: whoever ends it may be another task."""
+
+    @app.job
+    def one() -> int:
+        return 1
+
+    handle = await one.aio.enqueue()
+    waiting = asyncio.create_task(handle.result())
+    assert (await kit.adrain()).done == 1
+    assert await waiting == 1
+    assert kit.now == NOON
+
+
+def test_who_watches_is_told_that_nothing_will_change(app: App, kit: Kit) -> None:
+    @app.job
+    def one() -> int:
+        return 1
+
+    looks = one.enqueue().watch()
+    assert next(looks).state == "pending"
+    with pytest.raises(InvalidArgument, match="drain"):
+        next(looks)
 
 
 def test_a_handler_that_waits_for_another_fails_at_once(app: App, kit: Kit) -> None:

@@ -16,13 +16,14 @@ from dataclasses import replace
 from typing import Any, Final
 
 from fencepost import _points
-from fencepost._calls import Core, OpenTx
+from fencepost._bridge import Bridge
+from fencepost._calls import Core, OpenTx, Watched
 from fencepost._pack import Packed, Settle, Take
 from fencepost._points import Point
 from fencepost.errors import InvalidArgument
 from fencepost.spans import MOMENT_MAX
 
-__all__ = ["Crash", "Life", "MortalCore", "crash_at", "living"]
+__all__ = ["Crash", "Life", "MortalBridge", "MortalCore", "crash_at", "living"]
 
 AT_ONCE: Final = 1  # wait until then: the core looks, and does not wait
 
@@ -129,19 +130,39 @@ class MortalCore(Core):
         if not self._is_alone():
             return super().wait(queue, version, until_us)
         if self.version() == version:
-            if until_us == MOMENT_MAX:
-                raise InvalidArgument(
-                    "this would wait for ever: handlers run where drain() is called, and this"
-                    " thread waits"
-                )
-            self._pass([], until_us)
+            self._wait([], until_us)
         return self.version()
+
+    def watch(self, *, until_us: int, queues: Sequence[int] = (), **asked: Any) -> Watched:
+        if not self._is_alone():
+            return super().watch(until_us=until_us, queues=queues, **asked)
+        seen = super().watch(until_us=AT_ONCE, queues=queues, **asked)
+        if seen.ended.rows or any(seen.due) or until_us <= seen.now_us:
+            return seen
+        self._wait(queues, until_us)
+        return super().watch(until_us=AT_ONCE, queues=queues, **asked)
+
+    def _wait(self, queues: Sequence[int], until_us: int) -> None:
+        if until_us == MOMENT_MAX:
+            raise InvalidArgument(
+                "this would wait for ever: handlers run where drain() is called, and this thread"
+                " waits"
+            )
+        self._pass(queues, until_us)
 
     def _is_alone(self) -> bool:
         """Whether the one who waits is the one for whom all others wait."""
         life = _life.get()
         mine = life is not None and life.of is self._of
         return mine or threading.get_ident() == self._thread
+
+
+class MortalBridge(Bridge):
+    """What coroutines of the dead ask for is not asked."""
+
+    def _check(self) -> None:
+        _check_alive()
+        super()._check()
 
 
 def _check_alive() -> None:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, get_args
 from fencepost import _dying, _sought
 from fencepost._checks import shown, whole
 from fencepost._drain import Drain, Drained, fire, next_due
-from fencepost._dying import Crash, MortalCore
+from fencepost._dying import Crash, MortalBridge, MortalCore
 from fencepost._hand import Clock
 from fencepost._pack import Packed, Verdict
 from fencepost._points import Point
@@ -64,7 +64,9 @@ class Kit:
         self._closing = closing
         self._loop: asyncio.AbstractEventLoop | None = None
         self._running: Run | None = None
-        store._file.core = MortalCore(store._file.core, self, self._pass)
+        file = store._file
+        file.bridge = MortalBridge(file.core)
+        file.core = MortalCore(file.core, self, self._pass)
 
     def __repr__(self) -> str:
         return f"<Kit of {self._app!r} at {self.now.isoformat()}>"
