@@ -78,13 +78,14 @@ class Envelope(NamedTuple):
             version = msgspec.json.decode(text, type=_Versioned).version
             if version != VERSION:
                 raise Unfit("unsupported_version", f"its envelope is of version {version}")
-            said = msgspec.json.decode(text, type=_Written)
-        except (msgspec.MsgspecError, UnicodeEncodeError) as error:
+            said = msgspec.structs.asdict(msgspec.json.decode(text, type=_Written))
+            if said["fault"] is not None:
+                said["fault"] = Fault(**msgspec.structs.asdict(said["fault"]))
+            return checked(cls(**said))
+        except Unfit:
+            raise
+        except (msgspec.MsgspecError, UnicodeEncodeError, InvalidArgument) as error:
             raise PayloadError(f"its envelope cannot be read: {error}") from error
-        fields = {name: getattr(said, name) for name in cls._fields}
-        if said.fault is not None:
-            fields["fault"] = Fault(*msgspec.structs.astuple(said.fault))
-        return cls(**fields)
 
     def following(self, message_id: str) -> Envelope:
         """
@@ -100,6 +101,8 @@ NOTHING: Final = Envelope()
 
 def checked(envelope: Envelope) -> Envelope:
     """The same. `InvalidArgument` if it cannot be one."""
+    if envelope is NOTHING:
+        return envelope
     if not isinstance(envelope, Envelope):
         raise InvalidArgument(f"envelope is an Envelope, not {shown(envelope)}")
     if envelope.contract is not None:
@@ -127,7 +130,7 @@ def beside(envelope: Envelope, headers: Mapping[str, str]) -> Mapping[str, str]:
         raise InvalidArgument(f"{HEADER} is said by the envelope itself")
     if any(not str(name).strip() for name in headers):
         raise InvalidArgument("a header's name is blank")
-    if envelope == NOTHING:
+    if envelope == NOTHING:  # also one that was made
         return headers
     fields = {name: value for name, value in envelope._asdict().items() if value}
     if envelope.fault is not None:
@@ -220,10 +223,10 @@ class _Versioned(msgspec.Struct):
 
 class _WrittenFault(msgspec.Struct):
     code: str
-    message: str
-    category: str
-    transient: bool
-    details: Any
+    message: str = ""
+    category: str = ""
+    transient: bool = False
+    details: Any = None
 
 
 class _Written(_Versioned):
