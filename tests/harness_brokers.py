@@ -11,7 +11,7 @@ import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -82,6 +82,13 @@ class Server:
         with suppress(ProcessLookupError):
             self._signal(signal.SIGKILL)
         self._process.wait()
+        until(lambda: not self._listens())  # its children are gone, too
+
+    def end(self) -> None:
+        """Whatever has become of it by then."""
+        with suppress(ProcessLookupError):
+            self.thaw()
+        self.kill()
 
     def freeze(self) -> None:
         """From now on it takes what is sent, and says nothing."""
@@ -103,8 +110,11 @@ class Server:
     def _answers(self) -> bool:
         assert self._process is not None
         assert self._process.poll() is None, (self.folder / "log").read_text()
+        return self._listens() and self._ready()
+
+    def _listens(self) -> bool:
         with suppress(OSError), socket.create_connection((HOST, self.port), 1):
-            return self._ready()
+            return True
         return False
 
     def _ready(self) -> bool:
@@ -222,7 +232,97 @@ class Nats(Server):
             await client.close()
 
 
-SERVERS: dict[str, type[Server]] = {"redis": Redis, "nats": Nats}
+class Rabbit(Server):
+    """Its queue is called as its destination. It has an epmd of its own, too."""
+
+    name, program, library, dedupes = "rabbitmq", "rabbitmq-server", "aio_pika", False
+
+    def __init__(self, folder: Path, destination: str, stream: str | None) -> None:
+        super().__init__(folder, destination, stream)
+        self._epmd: subprocess.Popen[bytes] | None = None
+        self._epmd_port = free_port()
+        self._distribution_port = free_port()
+        self._taken: list[Entry] = []  # out of the queue
+
+    @classmethod
+    def found(cls) -> str | None:
+        """Not the script on the PATH, which is for its own user."""
+        script = Path("/usr/lib/rabbitmq/bin", cls.program)
+        return str(script) if script.exists() and shutil.which("epmd") else None
+
+    @property
+    def url(self) -> str:
+        return f"amqp://guest:guest@{HOST}:{self.port}/"
+
+    def start(self) -> None:
+        if self._epmd is None:
+            command = ["epmd", "-port", str(self._epmd_port), "-address", HOST]
+            self._epmd = subprocess.Popen(command)
+        super().start()
+
+    def end(self) -> None:
+        super().end()
+        if self._epmd is not None:
+            self._epmd.kill()
+            self._epmd.wait()
+
+    def _command(self) -> list[str]:
+        return [str(self.found())]
+
+    def _environment(self) -> dict[str, str]:
+        return {
+            **os.environ,
+            "ERL_EPMD_PORT": str(self._epmd_port),
+            "ERL_EPMD_ADDRESS": HOST,
+            "HOME": str(self.folder),  # the cookie
+            "RABBITMQ_CONFIG_FILE": str(self.folder / "rabbitmq"),
+            "RABBITMQ_DIST_PORT": str(self._distribution_port),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(self.folder / "plugins"),
+            "RABBITMQ_LOGS": "-",
+            "RABBITMQ_LOG_BASE": str(self.folder),
+            "RABBITMQ_MNESIA_BASE": str(self.folder / "mnesia"),
+            "RABBITMQ_NODENAME": "fencepost@localhost",
+            "RABBITMQ_NODE_IP_ADDRESS": HOST,
+            "RABBITMQ_NODE_PORT": str(self.port),
+            "RABBITMQ_PID_FILE": str(self.folder / "pid"),
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
+        }
+
+    def _ready(self) -> bool:
+        with suppress(OSError, TimeoutError):
+            asyncio.run(self.told(self._nothing))
+            return True
+        return False
+
+    async def _nothing(self, channel: Any) -> None:
+        pass
+
+    async def told(self, what: Callable[[Any], Awaitable[None]]) -> None:
+        """`what` is given a channel; the queue is there."""
+        import aio_pika
+
+        async with await aio_pika.connect(self.url, timeout=5) as connection:
+            channel = await connection.channel()
+            await channel.declare_queue(self.destination, durable=True)
+            await what(channel)
+
+    def empty(self) -> None:
+        self.entries()
+        self._taken = []
+
+    def entries(self) -> list[Entry]:
+        asyncio.run(self.told(self._take))
+        return list(self._taken)
+
+    async def _take(self, channel: Any) -> None:
+        queue = await channel.get_queue(self.destination)
+        while (message := await queue.get(fail=False)) is not None:
+            headers = {name: str(value) for name, value in message.headers.items()}
+            self._taken.append(Entry(str(message.message_id), headers, message.body))
+            await message.ack()
+
+
+SERVERS: dict[str, type[Server]] = {"redis": Redis, "nats": Nats, "rabbitmq": Rabbit}
 
 
 def served(
@@ -237,10 +337,8 @@ def served(
     if kind.found() is None:
         pytest.skip(f"{kind.program} is not installed")
     server = kind(folder, destination, stream)
-    server.start()
     try:
+        server.start()
         yield server
     finally:
-        with suppress(ProcessLookupError):
-            server.thaw()
-        server.kill()
+        server.end()

@@ -35,6 +35,10 @@ def relay(name: str, address: str, **words: Any) -> Any:
         from fencepost.relay.nats import JetStream
 
         return JetStream(address, **words)
+    if name == "rabbitmq":
+        from fencepost.relay.rabbitmq import RabbitMQ
+
+        return RabbitMQ(address, **words)
     raise AssertionError(name)
 
 

@@ -55,6 +55,7 @@ def test_what_the_sender_sends_the_customer_receives(programs: Path) -> None:
     [
         ("redis", "to_redis.py", "6379", None),
         ("nats", "to_nats.py", "4222", "orders"),
+        pytest.param("rabbitmq", "to_rabbitmq.py", "5672", None, marks=pytest.mark.long),
     ],
 )
 def test_what_is_sent_to_a_broker_is_there(

@@ -24,6 +24,7 @@ PRINTABLE: Final = "".join(map(chr, range(0x20, 0x7F)))
 CLOUD_EVENT: Final = PRINTABLE.translate(
     dict.fromkeys(map(ord, ' "%'))
 )  # its HTTP binding, 3.1.3.2
+TURNS: Final = 16  # of the loop, in which an end is heard that has come and was not listened to
 NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
@@ -167,6 +168,8 @@ class StandingBroker(Broker[S]):
         return await self._lines.here(self._stands)
 
     async def _stands(self, line: S) -> bool:
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
         if line.doubted and line.open:
             with suppress(Exception):
                 await line.ask(self._limits.timeout / 2)
