@@ -170,7 +170,7 @@ class Nats(Server):
     def _command(self) -> list[str]:
         conf = self.folder / "nats.conf"
         conf.write_text(
-            f"host: {HOST}\nport: {self.port}\nmax_payload: 32MB\nmax_pending: 64MB\n"
+            f"host: {HOST}\nport: {self.port}\nmax_payload: 8MB\nmax_pending: 16MB\n"
             f'jetstream {{ store_dir: "{self.folder}", max_memory_store: 0 }}\n'
         )
         return [str(self.found()), "-c", str(conf)]

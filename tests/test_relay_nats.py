@@ -104,7 +104,7 @@ def test_what_the_server_would_hang_up_on_is_a_dead_letter(
     """Its headers count; one byte less, and it is stored."""
     outbox = app.outbox("blobs", str)
     outbox.handler(JetStream(server.url, max_bytes=1 << 30))
-    limit = 32 * 1024 * 1024
+    limit = 8 * 1024 * 1024
     outbox.send(DESTINATION, "x" * (limit - 2))
     kit.drain()
     failure = only(kit, "dead").failure
