@@ -7,7 +7,7 @@ LIBASAN = $(shell $(or $(CC),cc) -print-file-name=libasan.so)
 LIBUBSAN = $(shell $(or $(CC),cc) -print-file-name=libubsan.so)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build test hostile long compat lint format asan tsan leaks analyze bench bench-peers clean
+.PHONY: help venv build test hostile long compat lint format asan tsan leaks analyze packaged bench bench-peers clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
@@ -69,6 +69,9 @@ tsan: ## the C driver under ThreadSanitizer
 analyze: ## static analysis of our C; what it asks for and why not more is in .clang-tidy
 	@$(PYTHON) build_ffi.py
 	$(PYTHON) tests/analyze.py
+
+packaged: ## the sdist and the wheel, as users get them, on each Python found
+	$(PYTHON) tests/packaged.py $(ARGS)
 
 bench: build ## the benchmarks with their real sizes
 	@for bench in bench/bench_*.py; do $(PYTHON) $$bench || exit 1; done

@@ -1,0 +1,143 @@
+"""
+What users get: the sdist builds without reaching out for SQLite, twice to the same bytes; the wheel
+keeps to the stable ABI, and passes the tests on each Python that is found, on a PATH without a
+compiler.
+
+    make packaged                            all Pythons on the PATH
+    make packaged ARGS="/some/python3.12"    these
+
+Needs `build`, `abi3audit` and `auditwheel`, and the package registry for what the tests use.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+OUT = ROOT / "build" / "packaged"
+EPOCH = "1700000000"  # of what is in the archives, whenever they are built
+NOWHERE = "http://127.0.0.1:9"  # whoever asks for a file gets none
+BUILDS = ["build", "setuptools>=80", "cffi>=2.0", "wheel"]
+USES = [
+    "hypothesis",
+    "pytest>=8.2",
+    "pytest-asyncio>=1.0",
+    "pytest-benchmark>=5.0",
+    "pytest-timeout>=2.3",
+    "setuptools>=80",
+    "typing_extensions",
+]
+# What a test may run besides Python; no compiler is among them.
+PROGRAMS = ["bash", "cat", "env", "kill", "ls", "nm", "sh", "sleep", "stty", "true", "uname"]
+
+
+def run(command: Sequence[str | Path], *, env: Mapping[str, str] | None = None, cwd: Path) -> None:
+    print("$", " ".join(map(str, command)), flush=True)
+    subprocess.run(command, check=True, env=env, cwd=cwd)
+
+
+def environment(python: str | Path, folder: Path, packages: Sequence[str]) -> Path:
+    """A new venv's Python."""
+    run([python, "-m", "venv", folder], cwd=ROOT)
+    made = folder / "bin" / "python"
+    quiet = ["--quiet", "--disable-pip-version-check", "--only-binary", ":all:"]
+    run([made, "-m", "pip", "install", *quiet, *packages], cwd=ROOT)
+    return made
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def unpacked(archive: Path, folder: Path) -> Path:
+    """The one folder in it."""
+    with tarfile.open(archive) as tar:
+        tar.extractall(folder, filter="data")
+    (only,) = folder.iterdir()
+    return only
+
+
+def built(python: Path, folder: Path) -> Path:
+    """The wheel, from an sdist that was unpacked elsewhere, with nobody to ask for SQLite."""
+    wheels = set[str]()
+    sdist = OUT / "sdist"
+    run([python, "-m", "build", "--no-isolation", "--sdist", "--outdir", sdist, ROOT], cwd=ROOT)
+    (archive,) = sdist.glob("*.tar.gz")
+    offline = {**os.environ, "SOURCE_DATE_EPOCH": EPOCH, "npm_config_registry": NOWHERE}
+    offline |= {f"{scheme}_proxy": NOWHERE for scheme in ("http", "https")}
+    for turn in ("first", "second"):
+        source = unpacked(archive, folder / turn)
+        at = OUT / turn
+        wheel_of: list[str | Path] = [python, "-m", "build", "--no-isolation", "--wheel"]
+        run([*wheel_of, "--outdir", at, source], env=offline, cwd=folder)
+        (wheel,) = at.glob("*.whl")
+        wheels.add(digest(wheel))
+    if len(wheels) != 1:
+        sys.exit("two builds of one sdist differ")
+    return wheel
+
+
+def poor_path(folder: Path) -> str:
+    """Of a machine without a compiler."""
+    folder.mkdir()
+    for name in PROGRAMS:
+        found = shutil.which(name)
+        if found is not None:
+            (folder / name).symlink_to(found)
+    return str(folder)
+
+
+def passes(python: str, wheel: Path, source: Path, folder: Path) -> None:
+    """The installed wheel, on `python`; the tests lie where no package of ours can be imported."""
+    made = environment(python, folder / "venv", [f"fencepost[cli] @ file://{wheel}", *USES])
+    at = folder / "tests-of-it"
+    at.mkdir()
+    for name in ("tests", "bench", "examples", "docs"):
+        shutil.copytree(source / name, at / name)
+    for name in ("pyproject.toml", "build_ffi.py", "CHANGELOG.md", "README.md", "Makefile"):
+        shutil.copy(source / name, at)
+    path = os.pathsep.join([str(made.parent), poor_path(folder / "bin")])
+    env = {**os.environ, "PATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    env.pop("PYTHONPATH", None)
+    wanted = "not hostile and not long"
+    run(
+        [made, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", wanted, "tests"],
+        env=env,
+        cwd=at,
+    )
+
+
+def pythons() -> list[str]:
+    found = (shutil.which(f"python3.{minor}") for minor in range(10, 15))
+    return sys.argv[1:] or [path for path in found if path is not None]
+
+
+def main() -> None:
+    shutil.rmtree(OUT, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="fencepost-") as name:
+        folder = Path(name)
+        builder = environment(sys.executable, folder / "builder", BUILDS)
+        (folder / "built").mkdir()
+        wheel = built(builder, folder / "built")
+        auditor = environment(sys.executable, folder / "auditor", ["abi3audit", "auditwheel"])
+        run([auditor, "-m", "abi3audit", "--strict", wheel], cwd=folder)
+        run([auditor, "-m", "auditwheel", "show", wheel], cwd=folder)
+        (sdist,) = (OUT / "sdist").glob("*.tar.gz")
+        source = unpacked(sdist, folder / "source")
+        for python in pythons():
+            at = folder / Path(python).resolve().parent.parent.name
+            at.mkdir()
+            passes(python, wheel, source, at)
+        print(f"{wheel.name}, SHA-256 {digest(wheel)}")
+
+
+if __name__ == "__main__":
+    main()
