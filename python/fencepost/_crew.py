@@ -178,12 +178,11 @@ class Crew:
 
     def _serve(self) -> None:
         while (stock := self._calls.get()) is not None:
-            if not self._work_off(stock):
-                return
+            self._work_off(stock)
             del stock
 
-    def _work_off(self, stock: Stock) -> bool:
-        """Until nothing waits there, or it is somebody else's turn. False: not our process."""
+    def _work_off(self, stock: Stock) -> None:
+        """Until nothing waits there, or it is somebody else's turn."""
         waiting, asking = stock.waiting, self._asking[False]
         with self.changed:
             stock.coming -= 1
@@ -192,7 +191,7 @@ class Crew:
         while True:
             if not waiting or halted or (asking and now - since > TURN):
                 if self._leave(stock, yields=halted or now - since > TURN):
-                    return True
+                    return
                 continue
             try:
                 task = waiting.popleft()
@@ -206,7 +205,9 @@ class Crew:
             except BaseException:
                 log.exception("a handler's thread was left by an exception")
             if os.getpid() != self._process:
-                return False  # the child of a handler that forked: it ends with its only thread
+                # The child of a handler that forked ends at once: what libraries clean up at the
+                # end of a process, they would do for threads that are not there.
+                os._exit(0)
             task.ended_at = now = monotonic()
             halted = task.hold_us is not None
             stock.ended.append(task)
