@@ -12,7 +12,7 @@ enum {
   WATCHED_MAX = 1000000, /* queues, or messages */
   /* For each message, between waking up and looking: some end with each commit, and each look is at
   ** all of them. */
-  REST_US = 8,
+  REST_US = 1,
   REST_US_MAX = 20000
 };
 

@@ -201,3 +201,75 @@ def test_awaiting_a_result_can_be_given_up(app: App, run_async: Any) -> None:
         assert not watch._ending
 
     run_async(give_up())
+
+
+# ---- workers -------------------------------------------------------------------------------------
+
+
+def test_a_worker_that_is_not_awaited_any_more_does_not_run(app: App, run_async: Any) -> None:
+    """Cancelled while it starts, it is stopped again before the cancellation goes on."""
+
+    @app.job
+    def job() -> None: ...
+
+    async def cancel() -> None:
+        worker = app.worker()
+        task = asyncio.create_task(worker.__aenter__())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not worker.running
+        async with worker:
+            assert worker.running
+
+    run_async(cancel())
+
+
+def test_who_is_cancelled_while_a_worker_stops_hurries_it(app: App, run_async: Any) -> None:
+    """Its handlers are told at once, and the block is left when it has stopped."""
+    runs = threading.Event()
+
+    @app.job(context=True)
+    def job(ctx: fencepost.Context) -> None:
+        runs.set()
+        while not ctx.cancelled:
+            threading.Event().wait(0.001)
+        ctx.check()
+
+    async def cancel() -> None:
+        worker = app.worker(grace=3600)
+
+        async def work() -> None:
+            async with worker:
+                await spin(runs.is_set)
+
+        await job.aio.enqueue()
+        task = asyncio.create_task(work())
+        await spin(runs.is_set)
+        loops = worker._loops
+        await spin(lambda: any(one._stopping.is_set() for one in loops.values()))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not worker.running
+
+    run_async(cancel())
+    assert app.store.stats()["totals"]["pending"] == 1
+
+
+@pytest.mark.hostile
+def test_a_body_that_waits_for_its_turn_keeps_no_reader_waiting(
+    store: Store, run_async: Any
+) -> None:
+    """However many there are: pages and counts have threads of their own."""
+
+    async def ask() -> None:
+        begun = store._file.core.begin(30)
+        bodies = [asyncio.create_task(store.aio.transact(lambda tx: None)) for _ in range(9)]
+        await spin(lambda: waiting(store) == 2)
+        assert (await store.aio.stats())["queues"] == {}
+        begun.end(commit=True)
+        await asyncio.gather(*bodies)
+
+    run_async(ask())

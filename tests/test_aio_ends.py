@@ -169,6 +169,34 @@ def test_busy_is_told_when_the_patience_is_over(path: Path, run_async: Any) -> N
     run_async(calls())
 
 
+def test_patience_begins_anew_with_each_try(
+    path: Path, monkeypatch: pytest.MonkeyPatch, run_async: Any
+) -> None:
+    """Whoever has waited long for a message is not told `Busy` because of that."""
+
+    async def calls() -> None:
+        with fencepost.open(path) as holder, fencepost.open(path, busy_timeout=0) as store:
+            queue, bridge = store.queue("q", int), store._file.bridge
+            again: list[int] = []
+            put = bridge.writers.put
+
+            def noted(parcels: Any, *, first: bool = False) -> None:
+                again.extend([len(parcels)] if first else [])
+                put(parcels, first=first)
+
+            monkeypatch.setattr(bridge.writers, "put", noted)
+            task = asyncio.create_task(queue.aio.claim(wait=3600))
+            await spin(lambda: bool(line(store, queue).waiting))
+            store._file.core.patience = 30
+            holder.queue("q", int).enqueue(7, delay=0.2)
+            with holder.transaction():
+                await spin(lambda: bool(again))
+            (claim,) = await task
+            assert claim.payload == 7
+
+    run_async(calls())
+
+
 # ---- processes -----------------------------------------------------------------------------------
 
 

@@ -83,7 +83,8 @@ class AsyncStore:
             with transaction(self._store._file, TURN) as tx:
                 return fn(tx, *args, **kwargs)
 
-        return await self._ask(partial(context.run, body))
+        unwrap(self._store._file, None)
+        return await self._store._file.bridge.transact(partial(context.run, body))
 
     # ---- looking ---------------------------------------------------------------------------------
 

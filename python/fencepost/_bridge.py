@@ -4,7 +4,7 @@ Between event loops and one open file: calls of coroutines, without a thread for
     writing     one thread crosses with all that has come since its last crossing: they are lined up
                 side by side and share commits (csrc/api_gather.c); each fails alone
     watching    one thread waits for all that is waited for (_watch.py)
-    asking      a few threads for what is neither: pages, counts, copies, transactions
+    asking      a few threads for what is neither: pages, counts, copies; and two for transactions
 
 The threads are there only as long as something is to be done. A coroutine that is cancelled takes
 its call back if no thread has taken it; if one has, it happens.
@@ -36,6 +36,7 @@ Wanted: TypeAlias = "Request[T] | Callable[[], Request[T]]"
 
 MOST: Final = 128  # calls of one crossing: as many as the core takes into one commit
 ASKERS: Final = 4
+BODIES: Final = 2  # one has its turn, and one stands in line for it
 
 
 class Writing(Lined[T]):
@@ -52,7 +53,11 @@ class Writing(Lined[T]):
         self.bridge = bridge
         self.wanted_request = request
         self.request: Request[T] | None = request if isinstance(request, Request) else None
-        self.patient_until = monotonic() + bridge.core.patience
+        self.be_patient()
+
+    def be_patient(self) -> None:
+        """From now on it waits so long for its turn."""
+        self.patient_until = monotonic() + self.bridge.core.patience
 
     @property
     def queue(self) -> int:
@@ -107,7 +112,8 @@ class Bridge:
         self.core = core
         self.writers = Hands("writes", self._write, threads=1, most=MOST)
         self._askers = Hands("asks", _ask, threads=ASKERS, most=1)
-        self.watch = Watch(core, self.writers.put)
+        self._bodies = Hands("transacts", _ask, threads=BODIES, most=1)
+        self.watch = Watch(core, self._try_again)
         self._process = os.getpid()
 
     # ---- for coroutines --------------------------------------------------------------------------
@@ -124,10 +130,11 @@ class Bridge:
 
     async def ask(self, fn: Callable[[], T]) -> T:
         """Whatever `fn` does, in another thread."""
-        self._check()
-        asking = Asking(self._askers.changed, fn)
-        self._askers.put([asking])
-        return await asking.awaited()
+        return await self._asked(self._askers, fn)
+
+    async def transact(self, fn: Callable[[], T]) -> T:
+        """The same for what waits for the writer, so that no reader stands behind it."""
+        return await self._asked(self._bodies, fn)
 
     async def change(self, version: int) -> None:
         """Until the file's version is not this one any more."""
@@ -155,7 +162,7 @@ class Bridge:
 
     def dismiss(self) -> None:
         """The handle is closed: whoever still calls is told so, and no thread stays for more."""
-        for hands in (self.writers, self._askers, self.watch):
+        for hands in (self.writers, self._askers, self._bodies, self.watch):
             hands.dismiss()
 
     def _check(self) -> None:
@@ -167,10 +174,21 @@ class Bridge:
 
     # ---- writing ---------------------------------------------------------------------------------
 
+    async def _asked(self, hands: Hands, fn: Callable[[], T]) -> T:
+        self._check()
+        asking = Asking(hands.changed, fn)
+        hands.put([asking])
+        return await asking.awaited()
+
     async def _written(self, parcel: Writing[T]) -> T:
         self._check()
         self.writers.put([parcel])
         return await parcel.awaited()
+
+    def _try_again(self, parcels: Sequence[Lined[Any]]) -> None:
+        for parcel in parcels:
+            parcel.be_patient()
+        self.writers.put(parcels)
 
     def _write(self, parcels: Sequence[Writing[Any]]) -> None:
         failed = [parcel for parcel in parcels if not parcel.ready()]

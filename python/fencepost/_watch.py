@@ -33,7 +33,6 @@ T = TypeVar("T")
 FOREVER: Final = 2**53 - 1  # of store time, in microseconds
 AT_ONCE: Final = 0
 WIDEST: Final = 128  # parcels of one queue that try at once
-UNSEEN: Final = None
 
 
 class Timed(Parcel[T]):
@@ -66,6 +65,9 @@ class Lined(Timed[T]):
     def queue(self) -> int:
         raise NotImplementedError
 
+    def be_patient(self) -> None:
+        raise NotImplementedError
+
 
 class Ending(Timed["Fate | None"]):
     __slots__ = ("id", "watch")
@@ -92,7 +94,7 @@ class Line:
 
     def __init__(self) -> None:
         self.waiting: deque[Lined[Any]] = deque()
-        self.version: int | None = UNSEEN
+        self.version: int | None = None
         self.trying = 0
         self.width = 1
 
@@ -174,7 +176,7 @@ class Watch:
             if in_vain:
                 line.version, line.width = version, 1
             elif parcel.trying:
-                line.version, line.width = UNSEEN, min(line.width * 2, WIDEST)
+                line.width = min(line.width * 2, WIDEST)
             waits_on = in_vain and not parcel.unwanted
             if waits_on and parcel.trying:
                 line.waiting.appendleft(parcel)

@@ -151,10 +151,25 @@ class Worker:
         self.stop()
 
     async def __aenter__(self) -> Self:
-        return await asyncio.to_thread(self.start)
+        starting = asyncio.ensure_future(asyncio.to_thread(self.start))
+        try:
+            await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            await asyncio.wait([starting])
+            starting.exception()  # the cancellation is what is told
+            await asyncio.to_thread(self.stop, 0)
+            raise
+        return self
 
     async def __aexit__(self, *exc: object) -> None:
-        await asyncio.to_thread(self.stop)
+        stopping = asyncio.ensure_future(asyncio.to_thread(self.stop))
+        try:
+            await asyncio.shield(stopping)
+        except asyncio.CancelledError:
+            for loop in list(self._loops.values()):
+                loop.stop(0)
+            await asyncio.wait([stopping])
+            raise
 
     def _begin(self, store: Store, names: set[str]) -> None:
         assert self._crew is not None
