@@ -7,7 +7,8 @@ LIBASAN = $(shell $(or $(CC),cc) -print-file-name=libasan.so)
 LIBUBSAN = $(shell $(or $(CC),cc) -print-file-name=libubsan.so)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build test hostile long compat lint format asan tsan leaks analyze packaged bench bench-peers clean
+.PHONY: help venv build test hostile long compat newer-python lint format asan tsan leaks analyze
+.PHONY: packaged bench bench-peers clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
@@ -31,13 +32,22 @@ long: build ## the tests that take minutes
 # Too much for the developers' environment, or for its Python: each has one under build/compat.
 COMPAT := build/compat
 COMPAT_PIP := $(PYTHON) -m pip --disable-pip-version-check -q
-COMPAT_NEEDS := cffi msgspec cronsim hypothesis pytest pytest-asyncio pytest-benchmark pytest-timeout
+COMPAT_NEEDS := cffi msgspec cronsim hypothesis pytest pytest-asyncio pytest-benchmark pytest-timeout \
+  typing_extensions
+PYTHON314 = $(or $(wildcard $(COMPAT)/python314/usr/bin/python3.14),$(shell command -v python3.14))
 
-compat: build ## LangGraph's conformance suite over our checkpointer, which it installs
+compat: build ## other libraries' own suites and runners over our stores, all of which it installs
 	$(PYTHON) -m venv --without-pip $(COMPAT)/langgraph
 	$(COMPAT_PIP) --python $(COMPAT)/langgraph install $(COMPAT_NEEDS) \
 	  langgraph langgraph-checkpoint-conformance
 	PYTHONPATH=python $(COMPAT)/langgraph/bin/python -m pytest $(ARGS) tests/test_langgraph.py
+	@test -n "$(PYTHON314)" || { echo "without-durability needs Python 3.14: make newer-python"; exit 1; }
+	$(PYTHON314) -m venv --without-pip $(COMPAT)/durable
+	$(COMPAT_PIP) --python $(COMPAT)/durable install $(COMPAT_NEEDS) without-durability-sqlite
+	PYTHONPATH=python $(COMPAT)/durable/bin/python -m pytest $(ARGS) tests/test_durable_*.py
+
+newer-python: ## Python 3.14 out of a newer Debian, in a folder under build/compat
+	$(PYTHON) tests/newer_python.py $(COMPAT)/python314
 
 lint: ## ruff, mypy, tidy
 	$(PYTHON) -m ruff check .

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import standin_durability
 from harness_outside import Outside
 from harness_processes import end_all
 
@@ -38,9 +39,12 @@ def hostile_core_is_built() -> bool:
 if "fencepost" not in sys.modules and hostile_core_is_built():
     os.environ.setdefault("FENCEPOST_TEST_CORE", "1")
 
+standin_durability.install()
+
 if TYPE_CHECKING:
     from fencepost import App, Store
     from fencepost._calls import Core
+    from fencepost.compat.without_durability import Durable
     from fencepost.testing import Clock, Kit
 
 START = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
@@ -79,6 +83,14 @@ def clock() -> Clock:
 def store(path: Path, clock: Clock) -> Iterator[Store]:
     with clock.open(path) as store:
         yield store
+
+
+@pytest.fixture
+def durable(store: Store) -> Durable:
+    """The stores of `without-durability` over `store`."""
+    import harness_durable
+
+    return harness_durable.durable_of(harness_durable.Database(store))
 
 
 @pytest.fixture

@@ -15,8 +15,10 @@ HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 # From the first to the last of each block of the contract; what is between two blocks was never
 # given a number.
 PROMISED = {
+    "A": [(1, 14), (20, 23), (30, 48), (60, 72), (80, 84), (90, 108), (120, 129)],
     "B": [(1, 12), (20, 28), (30, 44), (50, 57), (60, 62), (70, 72), (80, 88)],
     "C": [(1, 26), (40, 49), (60, 66)],
+    "G-A": [(1, 18)],
     "G-B": [(1, 9)],
     "G-C": [(1, 10)],
 }
@@ -72,5 +74,5 @@ def test_each_promise_has_its_row() -> None:
         for number in range(first, last + 1)
     ]
     there = [row.split("|")[1].strip() for row in rows()]
-    numbered = [name for name in there if re.fullmatch(r"(G-)?[BC]\d+|H\d+", name)]
+    numbered = [name for name in there if re.fullmatch(r"(G-)?[ABC]\d+|H\d+", name)]
     assert sorted(numbered) == sorted([*wanted, *SCENARIOS])
