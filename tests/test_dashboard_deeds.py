@@ -88,6 +88,34 @@ def test_messages_are_cancelled_and_queues_paused_and_resumed(web: Web, store: S
     assert web.refused("POST", "/api/pause", json={"queue": "none"})[:2] == (400, "invalid")
 
 
+def test_a_lane_that_stands_still_is_told_and_let_go_on(web: Web, store: Store) -> None:
+    queue = store.queue("q", on_dead="halt", listed=True, addressed=True, keep=60)
+    first = queue.enqueue(1, lane="l").id
+    queue.enqueue(2, lane="l")
+    queue.claim()[0].fail("no")
+    assert web.get("lanes", queue="q") == {"lanes": [{"lane": "l", "message": first}]}
+    assert queue.claim() == []
+    wanted = {"queue": "q", "lane": "l"}
+    assert web.post("release", wanted) == {**wanted, "released": True}
+    assert web.post("release", wanted) == {**wanted, "released": False}
+    assert [claim.payload for claim in queue.claim()] == [2]
+    assert web.get("lanes", queue="q") == {"lanes": []}
+
+
+def test_a_replay_of_what_is_found_keeps_to_the_filter(web: Web, store: Store) -> None:
+    """To each part of it: what was not shown is not replayed."""
+    queue = store.queue("q", listed=True, addressed=True, keep=60)
+    one = queue.enqueue(1, lane="a").id
+    two = queue.enqueue(2, lane="b").id
+    for claim in queue.claim(2):
+        claim.fail("no")
+    assert web.post("replay", {"found": {"failure": "worker_lost"}})["outcomes"] == []
+    assert web.post("replay", {"found": {"before": "2026-01-01T00:00:00Z"}})["outcomes"] == []
+    found = {"lane": "a", "failure": "error"}
+    assert web.post("replay", {"found": found})["outcomes"] == [{"id": one, "outcome": "replayed"}]
+    assert [m.id for m in store.messages("dead")] == [two]
+
+
 def test_dead_letters_are_counted_before_they_are_discarded(
     web: Web, store: Store, clock: Clock
 ) -> None:

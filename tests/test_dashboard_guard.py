@@ -29,6 +29,7 @@ DEEDS: dict[str, tuple[str, Any]] = {
     "cancel": ("cancel", ID),
     "pause": ("pause", {"queue": "q"}),
     "resume": ("pause", {"queue": "q"}),
+    "release": ("release", {"queue": "q", "lane": "l"}),
     "discard": ("discard", {"before": "2026-01-01T00:00:00Z"}),
 }
 SECRET = "/api/messages/1/content"
@@ -48,7 +49,8 @@ def test_it_only_reads_unless_it_is_allowed_more_by_name(store: Store) -> None:
     """A token alone allows nothing, and one name allows no other."""
     store.queue("q", addressed=True).enqueue(1)
     none = Web(dashboard.app(store, token=TOKEN), token=TOKEN)
-    assert none.get("about") == {"allowed": [], "private": False}
+    about = none.get("about")
+    assert (about["allowed"], about["private"]) == ([], False)
     for name, (allowed_as, body) in DEEDS.items():
         assert none.refused("POST", f"/api/{name}", json=body)[:2] == (403, "not_allowed")
         others = [word for word in dashboard.ALLOWED if word != allowed_as]

@@ -262,7 +262,7 @@ def test_a_file_that_is_not_there_is_told_and_seen_when_it_comes(
     page.complaints.clear()  # the browser's own lines for each 503
 
 
-VIEWS = ("overview", "dead", "unknown", "inbox", "messages", "schedules", "workers")
+VIEWS = ("overview", "dead", "unknown", "inbox", "messages", "lanes", "schedules", "workers")
 
 
 def test_no_view_is_wider_than_a_phone(page: Browser, serve: Serve, shop: Path) -> None:

@@ -30,7 +30,7 @@ TOKEN: Final = "FENCEPOST_DASHBOARD_TOKEN"  # in the environment: others see a c
     "--allow",
     metavar="DEED",
     multiple=True,
-    help="Beside reading: payloads, replay, cancel, pause, confirm, retry, discard, or all.",
+    help="Beside reading: payloads, replay, cancel, pause, confirm, retry, release, discard; all.",
 )
 @click.option("--private", is_flag=True, help="Reading needs the token, too.")
 @click.option("--name", "names", multiple=True, help="A further host name it answers to.")

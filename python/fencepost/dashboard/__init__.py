@@ -37,7 +37,9 @@ from fencepost.dashboard.source import Source
 
 __all__ = ["ALLOWED", "LOOPBACK", "app"]
 
-ALLOWED: Final = ("payloads", "replay", "cancel", "pause", "confirm", "retry", "discard")
+ALLOWED: Final = (
+    *("payloads", "replay", "cancel", "pause", "confirm", "retry", "release", "discard"),
+)
 LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 TOKEN_MIN: Final = 16  # characters
 TOKEN_MAX: Final = 1000
@@ -57,10 +59,11 @@ def app(
     yet; to be run by itself or mounted in another ASGI application.
 
     `allow` names what it may do beside reading: "payloads" (show them when somebody asks for one),
-    "replay", "cancel", "pause" (and resume), "confirm" and "retry" (of sends in doubt), "discard"
-    (of dead letters). Each of these needs the `token`, of 16 characters or more; with `private`
-    reading needs it, too. `hosts` are the names it answers to, so that no other site's name can be
-    made to lead here; "*" leaves that to whoever stands in front.
+    "replay", "cancel", "pause" (and resume), "confirm" and "retry" (of sends in doubt), "release"
+    (lanes that stand still), "discard" (dead letters). Each of these needs the `token`, of 16
+    characters or more; with `private` reading needs it, too. `hosts` are the names it answers to,
+    so that no other site's name can be made to lead here; "*" leaves that to whoever stands in
+    front.
 
     Raises `InvalidArgument`, also where something is allowed and there is no token.
     """

@@ -8,15 +8,16 @@ so that a busy file holds up neither the event loop nor the threads of the appli
                                     before, after, limit
     GET  api/messages/ID            one message; …/ID/content its payload, headers and result
     GET  api/inbox                  one message by its own id: address, message_id
+    GET  api/lanes                  those of a queue that stand still: queue, after, limit
     GET  api/schedules, api/workers
-    POST api/replay, retry, confirm, cancel, pause, resume, discard       (deeds.py)
+    POST api/replay, retry, confirm, cancel, release, pause, resume, discard       (deeds.py)
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any, Final, TypeVar, cast
+from typing import Annotated, Any, Final, TypeVar, cast, get_args
 
 import anyio
 import anyio.to_thread
@@ -64,6 +65,12 @@ class _Listing(_Asked):
 
 class _One(_Asked):
     id: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
+
+
+class _Lanes(_Asked):
+    queue: str
+    after: str = ""
+    limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 50
 
 
 class _Received(_Asked):
@@ -115,7 +122,13 @@ def routes(source: Source, rules: Rules) -> Iterator[Route]:
         return Route(f"/api/{deed.name}", endpoint, methods=["POST"])
 
     async def about(request: Request) -> Response:
-        return answer({"allowed": sorted(rules.allowed), "private": rules.private})
+        return answer(
+            {
+                "allowed": sorted(rules.allowed),
+                "private": rules.private,
+                "failures": get_args(fencepost.FailureKind),
+            }
+        )
 
     looks = _Looks(source)
     yield Route("/api/about", about, methods=["GET"])
@@ -124,6 +137,7 @@ def routes(source: Source, rules: Rules) -> Iterator[Route]:
     yield get("messages/{id}", _One, looks.message)
     yield get("messages/{id}/content", _One, looks.content, secret="payloads")
     yield get("inbox", _Received, looks.received)
+    yield get("lanes", _Lanes, looks.lanes)
     yield get("schedules", _About, looks.schedules)
     yield get("workers", _About, looks.workers)
     for deed in deeds.DEEDS:
@@ -181,6 +195,11 @@ class _Looks:
         if found is None:
             raise Refused(404, "gone", f"there is no message {asked.message_id} at {asked.address}")
         return operator.message_told(found)
+
+    def lanes(self, asked: _Lanes) -> dict[str, Any]:
+        with self._source.store() as store:
+            found = store.halted_lanes(asked.queue, after=asked.after, limit=asked.limit)
+        return {"lanes": [one._asdict() for one in found]}
 
     def schedules(self, asked: _About) -> dict[str, Any]:
         with self._source.store() as store:

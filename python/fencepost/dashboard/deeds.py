@@ -48,6 +48,7 @@ class Found(msgspec.Struct, forbid_unknown_fields=True):
     queue: str | None = None
     kind: str | None = None
     failure: fencepost.FailureKind | None = None
+    lane: str | None = None
     since: str | None = None
     before: str | None = None
     after: str | None = None
@@ -64,6 +65,11 @@ class Replay(msgspec.Struct, forbid_unknown_fields=True):
 
 class OfQueue(msgspec.Struct, forbid_unknown_fields=True):
     queue: str
+
+
+class OfLane(msgspec.Struct, forbid_unknown_fields=True):
+    queue: str
+    lane: str
 
 
 class Discard(msgspec.Struct, forbid_unknown_fields=True):
@@ -99,6 +105,7 @@ def _replay(store: fencepost.Store, wanted: Replay) -> dict[str, Any]:
             queue=found.queue,
             kind=found.kind,
             failure=found.failure,
+            lane=found.lane,
             since=None if found.since is None else operator.moment(found.since),
             before=None if found.before is None else operator.moment(found.before),
             after=found.after,
@@ -131,6 +138,12 @@ def _resume(store: fencepost.Store, wanted: OfQueue) -> dict[str, Any]:
     return {"queue": wanted.queue, "paused": False}
 
 
+def _release(store: fencepost.Store, wanted: OfLane) -> dict[str, Any]:
+    """`released` false: it did not stand still."""
+    released = store.release_lane(wanted.queue, wanted.lane)
+    return {"queue": wanted.queue, "lane": wanted.lane, "released": released}
+
+
 def _discard(store: fencepost.Store, wanted: Discard) -> dict[str, Any]:
     """A slice; `more`: once more would find some."""
     count = store.purge(
@@ -150,5 +163,6 @@ DEEDS: Final[tuple[Deed[Any], ...]] = (
     Deed("cancel", "cancel", Named, _cancel),
     Deed("pause", "pause", OfQueue, _pause),
     Deed("resume", "pause", OfQueue, _resume),
+    Deed("release", "release", OfLane, _release),
     Deed("discard", "discard", Discard, _discard),
 )

@@ -69,9 +69,12 @@ export function span(seconds) {
   return rest ? `${count} ${unit} ${rest} ${lower}` : `${count} ${unit}`;
 }
 
+/** What is nothing: paler, and on a phone left out. */
+export const none = (text = "–") => h("span", { class: "dim none" }, text);
+
 /** A moment beside now, which the file's own clock says; the whole of it where one points at it. */
 export function moment(iso, now) {
-  if (!iso) return "–";
+  if (!iso) return none();
   const away = (new Date(iso) - now) / 1000;
   const words = away > 0.5 ? `in ${span(away)}` : away < -0.5 ? `${span(-away)} ago` : "now";
   return h("time", { datetime: iso, title: new Date(iso).toLocaleString() + "\n" + iso }, words);

@@ -1,6 +1,6 @@
 // Messages in a state: filters, pages by cursor, and what may be done to those that are chosen.
 
-import { h, moment, number, table } from "./dom.js";
+import { h, moment, none, number, table } from "./dom.js";
 import { get, post } from "./net.js";
 import { isOpen, one, question, toast } from "./dialogs.js";
 
@@ -23,6 +23,7 @@ const DEEDS = {
     ["retry", "Send again", (messages) => question({
       title: `Send ${messages.length === 1 ? "it" : `these ${messages.length}`} again?`,
       text: "Only you can know that it did not arrive. If it did, the receiver gets it twice, with the same event id.", action: "Send again",
+      fields: [{ name: "note", label: "How you know (shown until it has arrived)", maxlength: 250 }],
     }), "danger"],
   ],
   pending: [["cancel", "Cancel", sure, "danger"]],
@@ -38,7 +39,7 @@ function sure(messages) {
 
 export function listing(app, params, { state: fixed = null, title, about, queues = () => true, extra = null, needsQueue = false }) {
   const state = fixed ?? (STATES.includes(params.get("state")) ? params.get("state") : "pending");
-  const filters = Object.fromEntries(["queue", "kind", "lane", "since", "before"].map((name) => [name, params.get(name) ?? ""]));
+  const filters = Object.fromEntries(["queue", "kind", "failure", "lane", "since", "before"].map((name) => [name, params.get(name) ?? ""]));
   let rows = [], next = null, error = null, loaded = false, controller = null, seen = null;
   const trail = []; // cursors of the pages before this one
   let after = null;
@@ -54,19 +55,25 @@ export function listing(app, params, { state: fixed = null, title, about, queues
   }));
   const stateSelect = fixed === null ? h("select", { id: "f-state", onchange: () => go() },
     STATES.map((word) => h("option", { value: word, selected: word === state }, word))) : null;
+  const failed = ["dead", "unknown"].includes(state);
+  const failureSelect = h("select", { id: "f-failure", onchange: () => go() }, h("option", { value: "" }, "any"));
   const form = h("form", { class: "filters", onsubmit: (event) => { event.preventDefault(); go(); } },
     stateSelect ? field("f-state", "State", stateSelect) : null,
     field("f-queue", needsQueue ? "Address" : "Queue", queueSelect),
-    needsQueue ? null : text("kind", "Job", "any"), text("lane", "Lane", "any"),
+    needsQueue || state === "unknown" ? null : text("kind", "Job", "any"), text("lane", "Lane", "any"),
+    failed ? field("f-failure", "Failure", failureSelect) : null,
     IN_LINE.includes(state) ? null : [
       field("f-since", "Ended since", h("input", { id: "f-since", type: "datetime-local", value: local(filters.since), onchange: () => go() })),
       field("f-before", "and before", h("input", { id: "f-before", type: "datetime-local", value: local(filters.before), onchange: () => go() }))],
     h("button", { type: "submit", class: "hidden" }, "Find"));
+  // On a phone the filters are folded, unless some are set.
+  const filtering = h("details", { class: "filtering", open: innerWidth > 720 || Object.values(filters).some(Boolean) },
+    h("summary", null, "Filters"), form);
   const element = h("div", { class: "view" },
     h("section", { class: "card" },
       h("div", { class: "row head" }, h("h2", null, title), h("span", { class: "dim about" }, about), h("span", { class: "space" }),
         extra ? extra(() => load()) : null),
-      form, bulk, list, pager));
+      filtering, bulk, list, pager));
 
   function local(iso) {
     if (!iso) return "";
@@ -101,6 +108,12 @@ export function listing(app, params, { state: fixed = null, title, about, queues
     }
   }
 
+  function fillFailures() {
+    if (!app.about || failureSelect.length > 1) return;
+    failureSelect.append(...app.about.failures.map((word) => h("option", { value: word }, word.replaceAll("_", " "))));
+    failureSelect.value = filters.failure;
+  }
+
   async function load() {
     if (needsQueue && !filters.queue) {
       loaded = true;
@@ -132,7 +145,7 @@ export function listing(app, params, { state: fixed = null, title, about, queues
   async function replayAll() {
     const some = Object.values(filters).some(Boolean);
     const sum = {};
-    const found = Object.fromEntries(Object.entries(filters).filter(([name, value]) => value && name !== "lane"));
+    const found = Object.fromEntries(Object.entries(filters).filter(([, value]) => value));
     if (!await question({
       title: some ? "Replay all that the filters find?" : "Replay all dead letters?",
       text: "Each goes back in line under its own id, with its attempts counted anew.", action: "Replay all",
@@ -203,18 +216,19 @@ export function listing(app, params, { state: fixed = null, title, about, queues
     else chosen.delete(message.id);
     drawBulk();
   };
+  const fails = () => rows.some((m) => m.failure);
   const columns = () => [
     ...(deeds().length ? [{ name: "", class: "pick", cell: (m) => h("input", { type: "checkbox", "aria-label": `Choose ${m.id}`,
       checked: chosen.has(m.id), onchange: (event) => choose(m, event.target.checked) }) }] : []),
     { name: "id", right: true, cell: (m) => h("button", { class: "link", "data-open": m.id, onclick: () => open(m) }, m.id) },
     ...(filters.queue ? [] : [{ name: "queue", cell: (m) => m.queue }]),
-    { name: needsQueue ? "message id" : "key", class: "break", cell: (m) => m.key ?? h("span", { class: "dim" }, "–") },
-    ...(rows.some((m) => m.lane !== null) ? [{ name: "lane", class: "break", cell: (m) => m.lane ?? h("span", { class: "dim" }, "–") }] : []),
+    { name: needsQueue ? "message id" : "key", class: "break", grow: !fails(), cell: (m) => m.key ?? none() },
+    ...(rows.some((m) => m.lane !== null) ? [{ name: "lane", class: "break", cell: (m) => m.lane ?? none() }] : []),
     { name: "attempt", right: true, cell: (m) => number(m.attempt) },
     { name: IN_LINE.includes(state) ? "due" : "ended", cell: (m) => moment(m.due ?? m.settled_at, app.now()) },
-    ...(rows.some((m) => m.failure) ? [{ name: "failure", grow: true, class: "failure", cell: (m) => m.failure
+    ...(fails() ? [{ name: "failure", grow: true, class: "failure", cell: (m) => m.failure
       ? [h("span", { class: `chip ${m.state === "dead" ? "bad" : "warn"}` }, m.failure.kind), " ", m.failure.text]
-      : h("span", { class: "dim" }, "–") }] : []),
+      : none() }] : []),
   ];
 
   function draw() {
@@ -253,6 +267,7 @@ export function listing(app, params, { state: fixed = null, title, about, queues
     /** Reads again when a count has moved, unless somebody is in the middle of something. */
     update() {
       fillQueues();
+      fillFailures();
       const of = filters.queue ? app.status?.queues.find((q) => q.name === filters.queue) : app.status?.totals;
       const counts = of && JSON.stringify([of.pending, of.leased, of[state]]);
       const idle = !chosen.size && !isOpen() && !trail.length;

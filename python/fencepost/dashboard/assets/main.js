@@ -6,7 +6,7 @@ import { isOpen, keys, toast, unlocked } from "./dialogs.js";
 import { Samples } from "./plot.js";
 import { overview } from "./overview.js";
 import { listing } from "./listing.js";
-import { inbox, schedules, workers } from "./places.js";
+import { inbox, lanes, schedules, workers } from "./places.js";
 
 const EVERY = 2000; // milliseconds between two looks; longer while nobody answers
 const AT_MOST = 15000;
@@ -27,6 +27,7 @@ const VIEWS = {
   },
   inbox: { title: "Inbox", make: inbox, when: has("inbox") },
   messages: { title: "Messages", make: (app, params) => listing(app, params, { title: "Messages", about: "" }) },
+  lanes: { title: "Lanes", make: lanes, when: (status) => status.totals.waiting > 0 },
   schedules: { title: "Schedules", make: schedules },
   workers: { title: "Workers", make: workers },
 };
@@ -66,6 +67,8 @@ const app = {
 
   /** New content, with the focus and what was scrolled where it was. */
   redraw(element, ...children) {
+    const chosen = getSelection();
+    if (!chosen.isCollapsed && element.contains(chosen.anchorNode)) return; // somebody is about to copy it
     const active = element.contains(document.activeElement) ? place(element, document.activeElement) : null;
     const scrolled = element.querySelector(".scroll")?.scrollLeft ?? 0;
     if (element.matches(":has(.plot:hover, .plot:focus)") && element.childElementCount) return;
@@ -218,7 +221,7 @@ function walk(step) {
 }
 
 const KEYS = [
-  ["1 … 7", "A view, by its place above"], ["j k", "Down and up a list"], ["Enter", "Open the message"], ["x", "Choose it"],
+  ["1 … 9", "A view, by its place above"], ["j k", "Down and up a list"], ["Enter", "Open the message"], ["x", "Choose it"],
   ["/", "To the filters"], ["r", "Look now"], ["p", "Pause, or go on"], ["t", "Light, dark, or as the system"], ["Esc", "Close what stands over the page"], ["?", "These keys"],
 ];
 

@@ -1,7 +1,7 @@
 // How it goes: what waits, what is late, what ends in a second, queue by queue.
 
-import { h, number, rate, span, table } from "./dom.js";
-import { inLine, plot, spark } from "./plot.js";
+import { h, none, number, rate, span, table } from "./dom.js";
+import { plot, spark } from "./plot.js";
 
 const PROFILES = { job: "jobs", queue: "queue", outbox: "outbox", inbox: "inbox", "wake-up": "workflows" };
 
@@ -16,7 +16,7 @@ const lateness = (queue) => {
 
 /** A count that leads to what it counts. */
 function counted(count, view, params, kind = "") {
-  if (!count) return h("span", { class: "dim" }, "0");
+  if (!count) return none("0");
   return h("a", { href: `#${view}?${new URLSearchParams(params)}`, class: kind }, number(count));
 }
 
@@ -34,10 +34,10 @@ export function overview(app) {
     const kind = late ? lateness(late) : "";
     return h("div", { class: "tiles" },
       tile("Pending", number(totals.pending), "", "#messages?state=pending"),
-      totals.waiting ? tile("Waiting in lanes", number(totals.waiting)) : null,
+      totals.waiting ? tile("In lanes", number(totals.waiting), "", "#lanes") : null,
       tile("Running", number(totals.leased), "", "#messages?state=leased"),
       tile("Late", late ? span(late.oldest_age) : "–", kind),
-      tile("Ended per second", rate(app.samples.lately())),
+      tile("Ended / s", rate(app.samples.lately())),
       tile("Dead", number(totals.dead), totals.dead ? "bad" : "", "#dead"),
       tile("In doubt", number(totals.unknown), totals.unknown ? "warn" : "", "#unknown"));
   };
@@ -48,15 +48,15 @@ export function overview(app) {
       q.paused ? h("span", { class: "chip warn" }, "paused") : null,
       q.lapsed ? h("span", { class: "chip warn", title: "Leases that ran out and were not taken over yet" }, `${number(q.lapsed)} lapsed`) : null] },
     { name: "pending", right: true, cell: (q) => counted(q.pending, "messages", { state: "pending", queue: q.name }) },
-    { name: "waiting", right: true, cell: (q) => h("span", { class: q.waiting ? "" : "dim", title: "Behind another one of their lane" }, number(q.waiting)) },
+    { name: "waiting", right: true, cell: (q) => q.waiting ? h("a", { href: "#lanes", title: "Behind another one of their lane" }, number(q.waiting)) : none("0") },
     { name: "running", right: true, cell: (q) => counted(q.leased, "messages", { state: "leased", queue: q.name }) },
-    { name: "done", right: true, cell: (q) => h("span", { class: q.done ? "" : "dim" }, number(q.done)) },
+    { name: "done", right: true, cell: (q) => counted(q.done, "messages", { state: "done", queue: q.name }, "quiet") },
     { name: "dead", right: true, cell: (q) => counted(q.dead, "dead", { queue: q.name }, "bad") },
     { name: "in doubt", right: true, cell: (q) => counted(q.unknown, "unknown", { queue: q.name }, "warn") },
-    { name: "late", right: true, cell: (q) => h("span", { class: lateness(q) || (q.oldest_age === null ? "dim" : ""), title: "For how long the first one in line has been due" }, span(q.oldest_age)) },
-    { name: "next in", right: true, cell: (q) => h("span", { class: q.next_due_in === null ? "dim" : "" }, span(q.next_due_in)) },
-    { name: "ended/s", right: true, cell: (q) => rateless(q) ? h("span", { class: "dim", title: RATELESS }, "–") : rate(app.samples.lately(q.name)) },
-    { name: "in line", class: "sparkcell", cell: (q) => spark(app.samples.line(q.name), app.samples.now) },
+    { name: "late", right: true, cell: (q) => q.oldest_age === null ? none() : h("span", { class: lateness(q), title: "For how long the first one in line has been due" }, span(q.oldest_age)) },
+    { name: "next in", right: true, cell: (q) => q.next_due_in === null ? none() : span(q.next_due_in) },
+    { name: "ended/s", right: true, cell: (q) => rateless(q) ? h("span", { class: "dim none", title: RATELESS }, "–") : app.samples.lately(q.name) ? rate(app.samples.lately(q.name)) : none("0") },
+    { name: "in line", right: true, class: "sparkcell", cell: (q) => spark(app.samples.line(q.name), app.samples.now, app.samples.span) },
     { name: "", class: "act", cell: (q) => app.may("pause") && !q.rest
       ? h("button", { class: "small", onclick: () => pause(q) }, q.paused ? "Resume" : "Pause") : null },
   ];
@@ -66,24 +66,24 @@ export function overview(app) {
       () => `${queue.name} ${queue.paused ? "goes on" : "is paused"}.`);
   }
 
-  const weight = (queue) => inLine(queue) + queue.dead + queue.unknown;
+  const [top, plots, queuesCard] = [h("div"), h("div", { class: "plots" }), h("section", { class: "card" })];
+  element.append(top, plots, queuesCard);
 
   return {
     element,
     update() {
       if (!app.status) return;
       const { queues } = app.status;
-      const now = app.samples.now;
-      const ranked = [...queues].sort((a, b) => weight(b) - weight(a) || a.name.localeCompare(b.name));
-      const shownColumns = columns.filter((c) =>
+      const { now, span: seconds } = app.samples;
+      const byName = [...queues].sort((a, b) => a.rest - b.rest || a.name.localeCompare(b.name));
+      const needed = columns.filter((c) =>
         (c.name !== "waiting" || queues.some((q) => q.waiting)) && (c.name !== "in doubt" || queues.some((q) => q.unknown)) && (c.name !== "" || app.may("pause")));
-      app.redraw(element,
-        tiles(app.status),
-        h("div", { class: "plots" },
-          plot({ title: "Ended per second", points: app.samples.ended(), now, words: (v) => `${rate(v)} a second`, kind: "ended" }),
-          plot({ title: "In line", points: app.samples.line(), now, words: (v) => number(v), kind: "inline" })),
-        h("section", { class: "card" }, h("h2", null, "Queues"),
-          table(shownColumns, ranked, { label: "Queues", empty: "No queue yet. One is made when a message is first enqueued, or a worker starts." })));
+      app.redraw(top, tiles(app.status));
+      app.redraw(plots,
+        plot({ title: "Ended per second", points: app.samples.ended(), now, span: seconds, words: (v) => `${rate(v)} a second`, kind: "ended" }),
+        plot({ title: "In line", points: app.samples.line(), now, span: seconds, words: (v) => number(v), kind: "inline" }));
+      app.redraw(queuesCard, h("h2", null, "Queues"),
+        table(needed, byName, { label: "Queues", empty: "No queue yet. One is made when a message is first enqueued, or a worker starts." }));
     },
   };
 }

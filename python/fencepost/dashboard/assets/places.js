@@ -1,12 +1,40 @@
 // The smaller views: inboxes, schedules, workers.
 
-import { h, moment, number, span, table } from "./dom.js";
+import { h, moment, none, number, span, table } from "./dom.js";
 import { get } from "./net.js";
 import { listing } from "./listing.js";
 import { one } from "./dialogs.js";
 
+const LANED = 20; // queues whose lanes are asked for
+
+/** Lanes that stand still behind a dead or unknown message, until an operator lets them go on. */
+export function lanes(app) {
+  const read = async () => {
+    const laned = (app.status?.queues ?? []).filter((q) => q.waiting && !q.rest).slice(0, LANED);
+    const told = await Promise.all(laned.map((q) => get("lanes", { queue: q.name })));
+    return told.flatMap(({ lanes: found }, i) => found.map((one) => ({ queue: laned[i].name, ...one })));
+  };
+  const view = reread(app, {
+    read, title: "Lanes that stand still",
+    about: "Behind a message that died, or that is in doubt. What waits in other lanes goes its way.",
+    empty: "None stands still: whatever waits in a lane has its turn when those before it have ended.",
+    columns: [
+      { name: "queue", cell: (l) => l.queue },
+      { name: "lane", grow: true, class: "break", cell: (l) => h("span", { class: "strong" }, l.lane) },
+      { name: "stands still for", right: true, cell: (l) => h("button", { class: "link", onclick: () => find(app, `messages/${l.message}`) }, l.message) },
+      { name: "", class: "act", cell: (l) => app.may("release")
+        ? h("button", { class: "small", onclick: () => release(l) }, "Let it go on") : null },
+    ],
+  });
+  async function release({ queue, lane }) {
+    await app.act("release", { queue, lane }, (told) => told.released ? `${lane} goes on.` : `${lane} did not stand still.`);
+    view.refresh();
+  }
+  return view;
+}
+
 /** A table that is read anew with every few looks at the status. */
-function reread(app, { path, title, about, rows, columns, empty, every = 3 }) {
+function reread(app, { read, title, about, columns, empty, every = 3 }) {
   const list = h("div", null, h("p", { class: "empty loading" }, "…"));
   const element = h("div", { class: "view" }, h("section", { class: "card" },
     h("div", { class: "row head" }, h("h2", null, title), h("span", { class: "dim about" }, about)), list));
@@ -14,7 +42,7 @@ function reread(app, { path, title, about, rows, columns, empty, every = 3 }) {
   const draw = () => told && app.redraw(list, table(columns, told, { label: title, empty }));
   async function load() {
     try {
-      told = rows(await get(path));
+      told = await read();
       draw();
     } catch (error) {
       list.replaceChildren(h("p", { class: "empty bad" }, error.message));
@@ -28,7 +56,7 @@ const MISSED = { latest: "the latest one is made up for", all: "all are made up 
 
 export function schedules(app) {
   return reread(app, {
-    path: "schedules", title: "Schedules", rows: (told) => told.schedules,
+    read: async () => (await get("schedules")).schedules, title: "Schedules",
     about: "Fired by whichever worker is there, in one transaction with the job that follows.",
     empty: "No schedule yet. A worker puts down those of its App when it starts.",
     columns: [
@@ -38,7 +66,7 @@ export function schedules(app) {
       { name: "fired up to", cell: (s) => moment(s.fired_up_to, app.now()) },
       { name: "next", cell: (s) => moment(s.next, app.now()) },
       { name: "when missed", cell: (s) => h("span", { class: "dim" }, MISSED[s.missed] ?? s.missed) },
-      { name: "last message", right: true, cell: (s) => s.last_message === null ? h("span", { class: "dim" }, "–")
+      { name: "last message", right: true, cell: (s) => s.last_message === null ? none()
         : h("button", { class: "link", onclick: () => find(app, `messages/${s.last_message}`) }, s.last_message) },
     ],
   });
@@ -48,7 +76,7 @@ const ALIVE = new Map([[true, ["good", "alive"]], [false, ["bad", "dead"]], [nul
 
 export function workers(app) {
   return reread(app, {
-    path: "workers", title: "Workers", rows: (told) => told.workers,
+    read: async () => (await get("workers")).workers, title: "Workers",
     about: "Handles that have claimed something. That one lives is what the kernel says, not a heartbeat.",
     empty: "Nobody has claimed anything from this file, or all have closed it.",
     columns: [

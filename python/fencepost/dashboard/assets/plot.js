@@ -3,7 +3,9 @@
 import { h, svg, rate, number, span } from "./dom.js";
 
 const KEPT = "fencepost samples";
-const SPAN = 600; // seconds that are shown
+const SPAN = 600; // seconds that are kept, and shown at most
+const SPANS = [60, 120, 300, SPAN];
+const SMOOTH = 6; // seconds over which a rate is taken: workers settle in batches
 const GAP = 30; // seconds without a sample: the line is interrupted
 
 /** What the page saw, of each queue and in all; kept in this tab over a reload. */
@@ -42,16 +44,26 @@ export class Samples {
     return this.list.at(-1)?.at ?? 0;
   }
 
+  /** Seconds that a plot of these shows: as few as hold them. */
+  get span() {
+    const seconds = this.list.length ? this.now - this.list[0].at : 0;
+    return SPANS.find((span) => seconds <= span) ?? SPAN;
+  }
+
   /** How many ended in a second, sample by sample; of all queues, or of one. Purges are no rate. */
   ended(name = null) {
     const points = [];
+    let first = 0;
     for (let i = 1; i < this.list.length; i++) {
-      const [before, after] = [this.list[i - 1], this.list[i]];
-      const seconds = after.at - before.at;
-      if (seconds > GAP) {
+      const after = this.list[i];
+      if (after.at - this.list[i - 1].at > GAP) {
         points.push({ at: after.at, value: null });
+        first = i;
         continue;
       }
+      while (first < i - 1 && after.at - this.list[first].at > SMOOTH) first++;
+      const before = this.list[first];
+      const seconds = after.at - before.at;
       let count = 0;
       for (const queue of name === null ? after.queues.keys() : [name]) {
         const [now, then] = [after.queues.get(queue), before.queues.get(queue)];
@@ -69,10 +81,8 @@ export class Samples {
     });
   }
 
-  /** Over the last seconds, so that a number does not jump. */
-  lately(name = null, seconds = 10) {
-    const points = this.ended(name).filter((p) => p.at > this.now - seconds && p.value !== null);
-    return points.length ? points.reduce((sum, p) => sum + p.value, 0) / points.length : null;
+  lately(name = null) {
+    return this.ended(name).at(-1)?.value ?? null;
   }
 }
 
@@ -82,7 +92,7 @@ export const inLine = (queue) => queue.pending + queue.waiting + queue.leased;
 function roundUp(value) {
   if (value <= 1) return 1;
   const power = 10 ** Math.floor(Math.log10(value));
-  return [1, 2, 2.5, 5, 10].map((step) => step * power).find((step) => step >= value);
+  return [1, 2, 3, 4, 5, 6, 8, 10].map((step) => step * power).find((step) => step >= value);
 }
 
 /** Unbroken pieces of a line. */
@@ -96,12 +106,13 @@ function pieces(points) {
   return found.filter((piece) => piece.length);
 }
 
-const WIDTH = 600, HEIGHT = 150, LEFT = 44, RIGHT = 8, TOP = 10, BOTTOM = 20;
+const HEIGHT = 150, LEFT = 44, RIGHT = 8, TOP = 10, BOTTOM = 20;
 
-/** A plot of the last ten minutes; its figure under the pointer, or with the arrow keys. */
-export function plot({ title, points, now, words, kind }) {
+/** A plot of the last minutes; its figure under the pointer, or with the arrow keys. */
+export function plot({ title, points, now, span: seconds, words, kind }) {
+  const WIDTH = innerWidth > 720 ? 600 : 340; // letters stay as large as they are elsewhere
   const most = roundUp(Math.max(0, ...points.map((p) => p.value ?? 0)));
-  const x = (at) => LEFT + (WIDTH - LEFT - RIGHT) * (1 - (now - at) / SPAN);
+  const x = (at) => LEFT + (WIDTH - LEFT - RIGHT) * (1 - (now - at) / seconds);
   const y = (value) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - value / most);
   const path = (piece) => piece.map((p, i) => `${i ? "L" : "M"}${x(p.at).toFixed(1)} ${y(p.value).toFixed(1)}`).join("");
   const ground = y(0);
@@ -109,9 +120,9 @@ export function plot({ title, points, now, words, kind }) {
     svg("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(value), y2: y(value) }),
     svg("text", { class: "tick", x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, short(value)),
   ]);
-  const times = [600, 300, 0].map((ago, i) => svg("text", {
+  const times = [seconds, seconds / 2, 0].map((ago, i) => svg("text", {
     class: "tick", x: x(now - ago), y: HEIGHT - 4, "text-anchor": ["start", "middle", "end"][i],
-  }, ago ? `${ago / 60} min ago` : "now"));
+  }, ago ? `${span(ago)} ago` : "now"));
   const lines = pieces(points).map((piece) => [
     svg("path", { class: "area", d: `${path(piece)}L${x(piece.at(-1).at).toFixed(1)} ${ground}L${x(piece[0].at).toFixed(1)} ${ground}Z` }),
     svg("path", { class: "line", d: path(piece) }),
@@ -145,10 +156,10 @@ export function plot({ title, points, now, words, kind }) {
   };
   const drawing = svg("svg", {
     viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: `plot ${kind}`, role: "img", tabindex: 0,
-    "aria-label": `${title}, the last ten minutes: ${latest ? words(latest.value) : "gathering"} now, at most ${words(Math.max(0, ...known.map((p) => p.value)))}`,
+    "aria-label": `${title}, the last ${span(seconds)}: ${latest ? words(latest.value) : "gathering"} now, at most ${words(Math.max(0, ...known.map((p) => p.value)))}`,
     onpointermove: (event) => {
       const box = drawing.getBoundingClientRect();
-      const at = now - SPAN * (1 - ((event.clientX - box.left) / box.width * WIDTH - LEFT) / (WIDTH - LEFT - RIGHT));
+      const at = now - seconds * (1 - ((event.clientX - box.left) / box.width * WIDTH - LEFT) / (WIDTH - LEFT - RIGHT));
       let nearest = 0;
       known.forEach((p, i) => {
         if (Math.abs(p.at - at) < Math.abs(known[nearest].at - at)) nearest = i;
@@ -174,9 +185,9 @@ function short(value) {
 }
 
 /** A line as small as a word. */
-export function spark(points, now) {
+export function spark(points, now, seconds) {
   const most = Math.max(1, ...points.map((p) => p.value ?? 0));
-  const x = (at) => 80 * (1 - (now - at) / SPAN);
+  const x = (at) => 80 * (1 - (now - at) / seconds);
   const y = (value) => 20 - 18 * (value / most);
   const lines = pieces(points).map((piece) => svg("path", {
     class: "line", d: piece.map((p, i) => `${i ? "L" : "M"}${x(p.at).toFixed(1)} ${y(p.value).toFixed(1)}`).join(""),
