@@ -109,3 +109,11 @@ def ask_to_stop(process: Process) -> int:
     """SIGTERM, and its exit code."""
     process.terminate()
     return process.wait(60)
+
+
+@contextmanager
+def worked(app: fencepost.App) -> Iterator[None]:
+    """A worker for it, and at the end the file is sound."""
+    with app.worker(threads=2, grace=5):
+        yield
+    assert app.store.check(full=True) == []

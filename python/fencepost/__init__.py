@@ -20,6 +20,7 @@ from fencepost.aio import (
     AsyncOutbox,
     AsyncQueue,
 )
+from fencepost._runfile import RunInfo, RunState, Step
 from fencepost.app import App
 from fencepost.claims import Batch, Claim
 from fencepost.codec import Codec
@@ -48,6 +49,7 @@ from fencepost.inbox import Accepted, Inbox
 from fencepost.jobs import Call, Handle, Job, JobPolicy, Status
 from fencepost.outbox import Delivery, Outbox
 from fencepost.queues import Queue
+from fencepost.run import Run
 from fencepost.store import Store, open  # noqa: A004 - called as fencepost.open
 from fencepost.transactions import Rows, Transaction, Tx
 from fencepost.values import (
@@ -69,6 +71,7 @@ from fencepost.values import (
     Surroundings,
 )
 from fencepost.worker import Worker
+from fencepost.workflow import Workflow, WorkflowHandle
 
 __all__ = [
     "Accepted",
@@ -124,9 +127,13 @@ __all__ = [
     "RetryLater",
     "Row",
     "Rows",
+    "Run",
+    "RunInfo",
+    "RunState",
     "Span",
     "State",
     "Status",
+    "Step",
     "StorageError",
     "Store",
     "StrPath",
@@ -134,6 +141,8 @@ __all__ = [
     "Transaction",
     "Tx",
     "Worker",
+    "Workflow",
+    "WorkflowHandle",
     "__version__",
     "open",
     "restore",

@@ -70,7 +70,7 @@ class Crew:
     def __init__(self, threads: int) -> None:
         self.changed = threading.Condition()  # told of every slot that becomes free
         self._process = os.getpid()
-        self._threads = threads
+        self.threads = threads
         self._free = {False: threads, True: COROUTINES}
         self._asking: dict[bool, dict[object, float]] = {False: {}, True: {}}  # in their order
         self._calls: SimpleQueue[Stock | None] = SimpleQueue()
@@ -149,7 +149,7 @@ class Crew:
             if coroutine:
                 self._event_loop()
                 return slots
-            taken = self._threads - self._free[False]
+            taken = self.threads - self._free[False]
             try:
                 while self._started < taken:
                     name = f"fencepost-handler-{self._started + 1}"

@@ -18,6 +18,7 @@ from fencepost._clockwork import Clockwork
 from fencepost._desk import RETAIN_ROWS, Desk
 from fencepost._dying import Crash, living
 from fencepost._file import File, named
+from fencepost._flowdesk import FlowDesk
 from fencepost._hand import Clock
 from fencepost._leases import Leases
 from fencepost._making import Making
@@ -62,6 +63,7 @@ class Drain:
         self.store = store
         self.registry = registry
         self.leases: Leases = _Standing(store._file)
+        self.flows = FlowDesk(store._file, 1)
         self._of = of
         self._hand = clock
         self._until_idle = until_idle

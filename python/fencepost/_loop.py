@@ -24,6 +24,7 @@ from fencepost._calls import FP
 from fencepost._clockwork import Clockwork
 from fencepost._crew import Crew
 from fencepost._desk import Desk
+from fencepost._flowdesk import FlowDesk
 from fencepost._groups import Group
 from fencepost._leases import Leases
 from fencepost._pace import BUDGET
@@ -65,6 +66,7 @@ class Loop:
         self.failure: Error | None = None  # why it ended by itself
         self.released = 0  # messages that were given up or given back
         self.leases: Leases
+        self.flows = FlowDesk(store._file, crew.threads)
         self._file = store._file
         self._crew = crew
         self._names = names
@@ -77,8 +79,7 @@ class Loop:
         self._said_at = 0.0  # the last turn in which all that had ended was settled
         self._resting = False  # in the core, which somebody has to call out of
         self._pause = 0.0
-        self._watch_at = 0.0
-        self._notes_at = 0.0
+        self._watch_at = self._notes_at = 0.0
         self._retain_at = monotonic() + RETAIN_FIRST
         self._thread = threading.Thread(target=self._serve, name="fencepost-worker", daemon=True)
 
@@ -154,6 +155,7 @@ class Loop:
                 group.give_up()
                 self._starts.take_back(group)  # or it would be begun although nobody settles it
             self.leases.end()
+            self.flows.close()
             log.info("%s: stopped", self.store.path)
 
     def _survive(self, turn: Callable[[], None]) -> None:

@@ -10,6 +10,7 @@ from fencepost._batchrun import BatchRun
 from fencepost._boxrun import box_run
 from fencepost._desk import Desk
 from fencepost._file import File
+from fencepost._flowrun import WorkflowRun
 from fencepost._jobrun import JobRun
 from fencepost._routes import Route
 from fencepost._runs import Host, Run
@@ -50,10 +51,20 @@ class Making:
         if route.box is not None:
             return box_run(self._host, route, claim)
         name = self._names.get(claim._kind, "")
+        if route.workflows:
+            return self._pass(name, claim)
         job = self._host.registry.job(name)
         if job is not None:
             return JobRun(self._host, job, claim, route.queue.name)
         log.warning("message %d is for %r, which this App does not know", claim.id, name)
         text = "no worker knew this name"
         self._desk.add(name, [later(claim._key, UNKNOWN_NAME_US, "unknown_name", name, text)])
+        return None
+
+    def _pass(self, name: str, claim: Claim[Any]) -> Run | None:
+        workflow = self._host.registry.workflow(name)
+        if workflow is not None:
+            return WorkflowRun(self._host, workflow, claim)
+        log.warning("run %s is of %r, which this App does not know", claim.key, name)
+        self._host.flows.put_off((claim.key or "").encode(), claim.token, UNKNOWN_NAME_US)
         return None

@@ -14,6 +14,7 @@ from fencepost.inbox import Inbox
 from fencepost.jobs import Job
 from fencepost.outbox import Outbox
 from fencepost.queues import Queue
+from fencepost.workflow import Workflow
 
 __all__ = ["Around", "Registry"]
 
@@ -21,26 +22,44 @@ Around: TypeAlias = Callable[[Context], AbstractContextManager[object]]
 
 
 class Registry:
-    """Jobs by all their names, queues by theirs, and what is entered around each job."""
+    """Jobs and workflows by all their names, queues by theirs, and what is entered around jobs."""
 
     def __init__(self, codec: Codec) -> None:
         self.codec = codec
         self.arounds: list[Around] = []
         self.schedules: list[Schedule] = []
         self._jobs: dict[str, Job[..., Any]] = {}
+        self._workflows: dict[str, Workflow[..., Any]] = {}
         self._queues: dict[str, Queue[Any]] = {}
         self._boxes: dict[str, Outbox[Any] | Inbox[Any]] = {}
 
     def add_job(self, job: Job[..., Any]) -> None:
         """`InvalidArgument` if one of its names is taken, or its queue holds plain messages."""
         for name in (job.name, *job._aliases):
-            if name in self._jobs:
-                raise InvalidArgument(f"there is a job {name} already: a name is unique in an App")
+            self._check_name(name)
+        if job._queue in self.workflow_queues():
+            raise InvalidArgument(f"queue {job._queue} is of workflows: jobs need another one")
         if job._queue in self._queues:
             raise InvalidArgument(f"queue {job._queue} holds plain messages: jobs need another one")
         if job._queue in self._boxes:
             raise InvalidArgument(f"{self._boxes[job._queue]!r} has this name: jobs need a queue")
         self._jobs.update((name, job) for name in (job.name, *job._aliases))
+
+    def add_workflow(self, workflow: Workflow[..., Any]) -> None:
+        """`InvalidArgument` if one of its names is taken, or its queue is of something else."""
+        for name in (workflow.name, *workflow._aliases):
+            self._check_name(name)
+        name = workflow._queue
+        if name in self._queues or name in self._boxes or name in self.job_queues():
+            raise InvalidArgument(f"queue {name} is of something else: workflows need another one")
+        self._workflows.update((name, workflow) for name in (workflow.name, *workflow._aliases))
+
+    def _check_name(self, name: str) -> None:
+        for what, known in (("job", self._jobs), ("workflow", self._workflows)):
+            if name in known:
+                raise InvalidArgument(
+                    f"there is a {what} {name} already: a name is unique in an App"
+                )
 
     def add_queue(self, queue: Queue[Any]) -> None:
         """`InvalidArgument` if its name is taken."""
@@ -65,6 +84,8 @@ class Registry:
             raise InvalidArgument(f"{name} is declared already")
         if name in self.job_queues():
             raise InvalidArgument(f"queue {name} holds jobs: other messages need another one")
+        if name in self.workflow_queues():
+            raise InvalidArgument(f"queue {name} is of workflows: messages need another one")
 
     def job(self, name: str) -> Job[..., Any] | None:
         """The job of this name, present or former."""
@@ -78,6 +99,14 @@ class Registry:
                 found.setdefault(job._queue, []).append(job)
         return found
 
+    def workflow(self, name: str) -> Workflow[..., Any] | None:
+        """The workflow of this name, present or former."""
+        return self._workflows.get(name)
+
+    def workflow_queues(self) -> set[str]:
+        """The queues that workflows are declared for."""
+        return {workflow._queue for workflow in self._workflows.values()}
+
     def handled_queues(self) -> dict[str, Queue[Any]]:
         """The queues of plain messages that have a handler."""
         return {name: queue for name, queue in self._queues.items() if queue._handler is not None}
@@ -88,4 +117,5 @@ class Registry:
 
     def names(self) -> set[str]:
         """All that a worker could be asked to work on."""
-        return self.job_queues().keys() | self._queues.keys() | self._boxes.keys()
+        queues = self._queues.keys() | self._boxes.keys()
+        return self.job_queues().keys() | self.workflow_queues() | queues

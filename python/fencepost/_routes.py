@@ -14,6 +14,7 @@ from fencepost.jobs import job_queue
 from fencepost.outbox import Outbox
 from fencepost.policies import Declaration
 from fencepost.queues import Queue
+from fencepost.workflow import workflow_queue
 
 __all__ = ["Route", "chosen", "routes"]
 
@@ -29,16 +30,20 @@ class Route(NamedTuple):
     handler: bool
     coroutine: bool  # whatever it holds is run on the event loop
     box: Outbox[Any] | Inbox[Any] | None = None  # it holds what such a box does
+    workflows: bool = False  # it holds wake-ups of runs
 
     @property
     def prompt(self) -> bool:
         """What is claimed begins at once, and nothing is read ahead."""
+        if self.workflows:
+            return True
         return isinstance(self.box, Outbox) or (self.box is not None and self.box._completes)
 
 
 def chosen(registry: Registry, wanted: Collection[str] | None) -> set[str]:
     """The names of the queues to work on; None: all that are declared with something to run."""
     names = {*registry.job_queues(), *registry.handled_queues(), *registry.handled_boxes()}
+    names |= registry.workflow_queues()
     if wanted is not None:
         for name in wanted:
             if name not in names:
@@ -57,6 +62,10 @@ def routes(file: File, registry: Registry, names: Collection[str]) -> list[Route
             declaration = job_queue(name)
             coroutine = all(job._coroutine for job in jobs)
             found.append(_route(file, Queue(declaration, Any, bound=file), declaration, coroutine))
+    for name in sorted(registry.workflow_queues() & set(names)):
+        declaration = workflow_queue(name)
+        route = _route(file, Queue(declaration, Any, bound=file), declaration, coroutine=True)
+        found.append(route._replace(workflows=True))
     for name, queue in registry.handled_queues().items():
         if name in names:
             coroutine = is_coroutine(queue._handler)

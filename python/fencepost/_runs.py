@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import inf
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from fencepost._calls import FP
 from fencepost._leases import Leases
@@ -27,6 +27,9 @@ from fencepost.errors import Cancelled, Error, InvalidArgument, LeaseLost, Retry
 from fencepost.spans import SECOND, span_us
 from fencepost.store import Store
 from fencepost.transactions import Transaction, Tx, unwrap
+
+if TYPE_CHECKING:
+    from fencepost._flowdesk import FlowDesk
 
 __all__ = ["LOST", "STOPPING", "TIMED_OUT", "Host", "Run", "log_raised"]
 
@@ -43,6 +46,7 @@ class Host(Protocol):
     store: Store
     leases: Leases
     registry: Registry
+    flows: FlowDesk
 
     def clock(self) -> float:
         """Seconds, by which time-outs are counted."""

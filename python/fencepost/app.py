@@ -35,11 +35,13 @@ from fencepost.jobs import Job, JobPolicy
 from fencepost.outbox import Outbox
 from fencepost.policies import declared
 from fencepost.queues import Queue
+from fencepost.run import Run
 from fencepost.store import Store
 from fencepost.store import open as open_store
 from fencepost.transactions import Transaction
 from fencepost.values import Policy, Span, StrPath
 from fencepost.worker import Worker
+from fencepost.workflow import Workflow
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm, Unpack
@@ -179,6 +181,30 @@ class App:
             job: Job[..., Any] = Job(fn, policy, self, context=context)
             self._registry.add_job(job)
             return job
+
+        return declare if fn is None else declare(fn)
+
+    @overload
+    def workflow(
+        self, fn: Callable[Concatenate[Run, P], Coroutine[Any, Any, R]], /
+    ) -> Workflow[P, R]: ...
+    @overload
+    def workflow(
+        self, /, **policy: Unpack[JobPolicy]
+    ) -> Callable[[Callable[Concatenate[Run, P], Coroutine[Any, Any, R]]], Workflow[P, R]]: ...
+    def workflow(self, fn: Callable[..., Any] | None = None, /, **policy: Unpack[JobPolicy]) -> Any:
+        """
+        Declare an `async def` whose first parameter is the Run as a workflow: `@app.workflow`, or
+        `@app.workflow(max_attempts=5, …)`. `max_attempts` counts passes since it last got to a
+        wait; `timeout` is of one pass; its wake-ups are in the queue "workflows", or another.
+
+        Arguments and result are typed by its annotations. Raises as `job`.
+        """
+
+        def declare(fn: Callable[..., Any]) -> Workflow[..., Any]:
+            workflow: Workflow[..., Any] = Workflow(fn, policy, self)
+            self._registry.add_workflow(workflow)
+            return workflow
 
         return declare if fn is None else declare(fn)
 

@@ -122,16 +122,16 @@ class Job(Generic[P, R]):
             raise InvalidArgument(f"{', '.join(sorted(unknown))}: no such policy of a job")
         function(fn, "a job")
         self.fn = fn
-        self.name = _name(policy.get("name") or getattr(fn, "__name__", None))
+        self.name = name_of(policy.get("name") or getattr(fn, "__name__", None))
         self._home = home
         self._bound: Store | None = None
         self._options: Options = {}
         # What follows is for the worker.
         self._context = flag(context, "context")
         self._coroutine = is_coroutine(fn)
-        self._aliases = _names(policy.get("aliases", ()))
-        self._backoff = _backoff(policy["backoff"]) if "backoff" in policy else None
-        self._permanent = _exceptions(policy.get("permanent", ()))
+        self._aliases = names_of(policy.get("aliases", ()))
+        self._backoff = backoff_of(policy["backoff"]) if "backoff" in policy else None
+        self._permanent = exceptions_of(policy.get("permanent", ()))
         self._timeout_us = span_us(policy["timeout"], "timeout") if "timeout" in policy else None
         if self._timeout_us == 0:
             raise InvalidArgument("timeout is 0: it would be over at once")
@@ -367,26 +367,26 @@ def _key(options: Options) -> str | None:
     return options.get("key") or options.get("unique")
 
 
-def _backoff(value: Backoff) -> Backoff:
+def backoff_of(value: Backoff) -> Backoff:
     declared("", {"backoff": value})  # what a queue would not take is no back-off of a job's
     return Backoff(*value)
 
 
-def _exceptions(kinds: Sequence[Any]) -> tuple[type[Exception], ...]:
+def exceptions_of(kinds: Sequence[Any]) -> tuple[type[Exception], ...]:
     found = tuple(several(kinds, "permanent errors", type))
     if not all(issubclass(kind, BaseException) for kind in found):
         raise InvalidArgument(f"permanent errors are exception classes, not {shown(kinds)}")
     return found
 
 
-def _name(name: Any) -> str:
+def name_of(name: Any) -> str:
     """The name of a job. It names the type of its payload, too, which may have no NUL."""
     if b"\0" in name_bytes(name, "a job's name"):
         raise InvalidArgument("a job's name contains a NUL character")
     return str(name)
 
 
-def _names(names: Sequence[str]) -> tuple[str, ...]:
+def names_of(names: Sequence[str]) -> tuple[str, ...]:
     if isinstance(names, str):
         raise InvalidArgument(f"aliases are a list of names: [{shown(names)}]")
-    return tuple(_name(name) for name in several(names, "aliases"))
+    return tuple(name_of(name) for name in several(names, "aliases"))

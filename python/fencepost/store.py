@@ -17,6 +17,7 @@ from fencepost._checks import flag, identity, name_bytes, path_bytes, several, s
 from fencepost._enqueue import read_headers
 from fencepost._file import File
 from fencepost._unclosed import unclosed
+from fencepost._runfile import RunLists
 from fencepost.codec import JSON, Codec
 from fencepost.errors import InvalidArgument
 from fencepost.policies import declared
@@ -53,7 +54,7 @@ Durability = Literal["full", "normal"]
 DURABILITIES: Final = ("full", "normal", "none")  # as the core counts; the last is for the kit
 
 
-class Store(AbstractContextManager["Store"]):
+class Store(RunLists, AbstractContextManager["Store"]):
     """
     One open file, made by `fencepost.open()`; for all threads of the process.
 

@@ -24,6 +24,7 @@ from fencepost.cli.outbox import outbox
 from fencepost.cli.output import complain
 from fencepost.cli.watch import health, metrics, top
 from fencepost.cli.work import work
+from fencepost.cli.workflow import workflow
 
 
 @click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
@@ -44,7 +45,8 @@ def cli(context: click.Context, database: str | None) -> None:
         context.exit(2)
 
 
-LOOKING = (stats, health, check, top, metrics, list_, show, dead, outbox, inbox, lane, dashboard)
+LOOKING = (stats, health, check, top, metrics, list_, show, dashboard)
+LOOKING += (dead, outbox, inbox, lane, workflow)
 DOING = (work, ingest, cancel, pause, resume, limit, prune, backup, restore, demo)
 for command in (*LOOKING, *DOING):
     cli.add_command(command)

@@ -1,0 +1,252 @@
+"""Workflows on a real file, with a worker: what is started, told, looked at and listed."""
+
+from __future__ import annotations
+
+import threading
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from fencepost import App, Conflict, Gone, InvalidArgument, Run
+from harness_worker import until, worked
+
+FAR = timedelta(days=3650)
+
+
+# ---- the whole way -------------------------------------------------------------------------------
+
+
+def test_a_run_goes_its_way_and_its_result_is_kept(app: App) -> None:
+    """Sleep, signal, messages, a step: the shop's refund, from start to result."""
+
+    @app.workflow
+    async def refund(run: Run, order: int) -> str:
+        await run.sleep("cool off", 0.01)
+        who = await run.wait("approved by", str, timeout=60)
+        notes = await run.receive("notes", str)
+        return await run.step("pay back", lambda: f"{order} {who} {notes[0]}")
+
+    handle = refund.options(id="refund-42").start(42)
+    assert handle.created
+    with worked(app):
+        until(lambda: handle.status().waiting_for == ("approved by",))
+        assert handle.signal("approved by", "ann")
+        assert not handle.signal("approved by", "bob")
+        until(lambda: handle.status().waiting_for == ("notes",))
+        handle.send("a note")
+        assert handle.result(60) == "42 ann a note"
+    assert handle.status().state == "done"
+    assert [step.kind for step in handle.steps()] == ["sleep", "wait", "inbox", "receive", "step"]
+    assert [step.name for step in handle.steps() if step.kind != "inbox"] == [
+        "cool off",
+        "approved by",
+        "notes",
+        "pay back",
+    ]
+
+
+def test_nothing_is_as_good_a_result(app: App) -> None:
+    @app.workflow
+    async def nothing(run: Run) -> None: ...
+
+    with worked(app):
+        nothing.start().result(60)
+
+
+def test_a_run_has_one_id_and_one_beginning(app: App) -> None:
+    @app.workflow
+    async def echo(run: Run, n: int) -> int:
+        return n
+
+    @app.workflow
+    async def other(run: Run, n: int) -> int:
+        return n
+
+    first = echo.options(id="a").start(1)
+    again = echo.options(id="a").start(1)
+    assert (first.created, again.created) == (True, False)
+    with pytest.raises(Conflict):
+        echo.options(id="a").start(2)
+    with pytest.raises(Conflict):
+        other.options(id="a").start(1)
+    assert echo.start(1).id != echo.start(1).id
+    with worked(app):
+        assert first.result(60) == 1
+    assert not echo.options(id="a").start(1).created
+
+
+def test_what_is_rolled_back_has_not_begun(app: App) -> None:
+    @app.workflow
+    async def echo(run: Run, n: int) -> int:
+        return n
+
+    def begin(*, fail: bool) -> None:
+        with app.transaction() as tx:
+            tx.execute("CREATE TABLE IF NOT EXISTS orders (id INTEGER)")
+            tx.execute("INSERT INTO orders VALUES (1)")
+            echo.options(id="a", tx=tx).start(1)
+            if fail:
+                raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        begin(fail=True)
+    with pytest.raises(Gone):
+        echo.handle("a").status()
+    begin(fail=False)
+    with worked(app):
+        assert echo.handle("a").result(60) == 1
+
+
+def test_signals_and_messages_are_part_of_a_transaction(app: App) -> None:
+    @app.workflow
+    async def two(run: Run) -> list[Any]:
+        return [await run.wait("a", int), await run.receive("b", int)]
+
+    handle = two.start()
+    with pytest.raises(RuntimeError), app.transaction() as tx:
+        handle.signal("a", 1, tx=tx)
+        handle.send(1, tx=tx)
+        raise RuntimeError
+    with app.transaction() as tx:
+        assert handle.signal("a", 2, tx=tx)
+        handle.send(3, tx=tx)
+    with worked(app):
+        assert handle.result(60) == [2, [3]]
+
+
+def test_a_run_begins_when_it_is_due(app: App) -> None:
+    @app.workflow
+    async def echo(run: Run) -> None: ...
+
+    moment = datetime.now(timezone.utc) + FAR
+    for handle in (echo.options(delay=FAR).start(), echo.options(due=moment).start()):
+        due = handle.status().due
+        assert due is not None
+        assert abs(due - moment) < timedelta(minutes=5)
+        assert handle.status().state == "pending"
+
+
+@pytest.mark.parametrize("id", ["", "a" * 1025, 7, "\ud800"])
+def test_ids_that_cannot_be_one(app: App, id: Any) -> None:
+    @app.workflow
+    async def echo(run: Run) -> None: ...
+
+    with pytest.raises(InvalidArgument):
+        echo.options(id=id)
+    with pytest.raises(InvalidArgument):
+        echo.handle(id)
+
+
+def test_what_cannot_be_a_workflow_is_refused_when_it_is_declared(app: App) -> None:
+    with pytest.raises(InvalidArgument, match="async def"):
+        app.workflow(lambda run: None)  # type: ignore[arg-type,return-value]
+    with pytest.raises(InvalidArgument, match="first parameter"):
+
+        @app.workflow  # type: ignore[arg-type]
+        async def none() -> None: ...
+
+    @app.workflow
+    async def taken(run: Run) -> None: ...
+
+    with pytest.raises(InvalidArgument, match="already"):
+        app.job(name="taken")(print)
+    with pytest.raises(InvalidArgument, match="workflows"):
+        app.job(queue="workflows")(print)
+    with pytest.raises(InvalidArgument, match="another one"):
+        app.queue("workflows", int)
+
+
+def test_a_run_that_never_was_is_gone(app: App) -> None:
+    @app.workflow
+    async def echo(run: Run) -> None: ...
+
+    handle = echo.handle("nowhere")
+    for ask in (
+        handle.status,
+        lambda: handle.result(1),
+        handle.steps,
+        lambda: handle.signal("a", 1),
+        lambda: handle.send(1),
+        handle.cancel,
+        handle.resume,
+        lambda: handle.fork("a", id="b"),
+    ):
+        with pytest.raises(Gone):
+            ask()
+
+
+def test_watching_ends_with_the_run(app: App) -> None:
+    @app.workflow
+    async def waits(run: Run) -> int:
+        return await run.wait("go", int)
+
+    handle = waits.start()
+    with worked(app):
+        seen = []
+        for status in handle.watch():
+            seen.append(status.state)
+            if status.waiting_for:
+                handle.signal("go", 1)
+    assert seen[-1] == "done"
+
+
+def test_a_result_that_does_not_come_in_time(app: App) -> None:
+    @app.workflow
+    async def waits(run: Run) -> int:
+        return await run.wait("go", int)
+
+    with pytest.raises(TimeoutError):
+        waits.start().result(0.01)
+
+
+def test_progress_is_seen_while_it_runs(app: App) -> None:
+    go = threading.Event()
+
+    @app.workflow
+    async def slow(run: Run) -> None:
+        run.progress({"done": 1})
+        await run.step("slow", go.wait, 60)
+
+    handle = slow.start()
+    with worked(app):
+        until(lambda: handle.status().progress == {"done": 1})
+        go.set()
+        handle.result(60)
+
+
+# ---- listing -------------------------------------------------------------------------------------
+
+
+def test_runs_are_listed_by_state_and_name_in_pages(app: App) -> None:
+    @app.workflow
+    async def quick(run: Run, n: int) -> int:
+        return n
+
+    @app.workflow
+    async def waits(run: Run) -> int:
+        return await run.wait("go", int)
+
+    for n in range(5):
+        quick.options(id=f"q{n}").start(n)
+    waits.options(id="w").start()
+    with worked(app):
+        until(lambda: len(app.store.runs("done")) == 5)
+        until(lambda: app.store.runs("waiting"))
+    (waiting,) = app.store.runs("waiting")
+    assert (waiting.id, waiting.name, waiting.waiting_for) == ("w", "waits", ("go",))
+    seen: list[str] = []
+    after: str | None = None
+    while True:
+        page = app.store.runs(name="quick", after=after, limit=2)
+        seen += [run.id for run in page]
+        after = page.next
+        if after is None:
+            break
+    assert sorted(seen) == [f"q{n}" for n in range(5)]
+    assert len(app.store.runs()) == 6
+    assert app.store.runs(name="nobody") == []
+    with pytest.raises(InvalidArgument):
+        app.store.runs("odd")  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument):
+        app.store.runs(after="odd")
