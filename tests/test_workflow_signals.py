@@ -57,7 +57,8 @@ def waits_ended(app, n):
 def test_none_is_lost_and_the_first_one_wins(path: Path) -> None:
     """
     Two processes signal each of 500 runs. Some wait for it already, the others begin meanwhile,
-    half of all with a step to do before they wait. Each run goes on with the one value that was told it was the first.
+    half of all with a step to do before they wait. Each run goes on with the one value that was
+    told it was the first.
     """
     app = App(path)
 
@@ -86,10 +87,7 @@ def test_none_is_lost_and_the_first_one_wins(path: Path) -> None:
         said = all_of(processes)
         until(lambda: not waiting(app))
     winners = {
-        n: name
-        for name, answers in zip(names, said, strict=True)
-        for n, first in answers
-        if first
+        n: name for name, answers in zip(names, said, strict=True) for n, first in answers if first
     }
     firsts = Counter(n for answers in said for n, first in answers if first)
     assert firsts == Counter(range(ROUNDS)), "each has one that was the first"

@@ -88,7 +88,7 @@ def live(say: Say, path: Path, notes: str, point: int, step: int) -> None:
     _points.watch(count)
     handle = five.handle(ID)
     with app.worker(threads=1):
-        while not (status := handle.status()).state == "done":
+        while (status := handle.status()).state != "done":
             if "ok" in status.waiting_for:
                 handle.signal("ok", "ann")
             sent = any(one.kind == "inbox" for one in handle.steps())  # in a life before this one

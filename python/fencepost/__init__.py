@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fencepost._aiostore import AsyncStore
 from fencepost._calls import SQLITE_VERSION as sqlite_version  # noqa: N811 - its public name
 from fencepost._copies import restore, status
+from fencepost._runfile import RunInfo, RunState, Step
 from fencepost.aio import (
     AsyncClaim,
     AsyncHandle,
@@ -20,7 +21,6 @@ from fencepost.aio import (
     AsyncOutbox,
     AsyncQueue,
 )
-from fencepost._runfile import RunInfo, RunState, Step
 from fencepost.app import App
 from fencepost.claims import Batch, Claim
 from fencepost.codec import Codec

@@ -85,6 +85,7 @@ class Drain:
         return self._hand._now_us / SECOND
 
     def drained(self) -> Drained:
+        self.flows.close()
         return Drained(self._done, self._retried, self._dead, self._crashed)
 
     def runs(self) -> Iterator[Run]:

@@ -66,6 +66,7 @@ class Hands:
     async def call(self, fn: Callable[[], T]) -> T:
         """What it returns, or raises. One that has begun goes on though its caller is cancelled."""
         who = asked()
+
         def work() -> None:
             if who.future.cancelled():
                 return

@@ -78,8 +78,7 @@ class Loop:
         self._began_at = 0.0  # this turn
         self._said_at = 0.0  # the last turn in which all that had ended was settled
         self._resting = False  # in the core, which somebody has to call out of
-        self._pause = 0.0
-        self._watch_at = self._notes_at = 0.0
+        self._pause = self._watch_at = self._notes_at = 0.0
         self._retain_at = monotonic() + RETAIN_FIRST
         self._thread = threading.Thread(target=self._serve, name="fencepost-worker", daemon=True)
 

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, Final, Literal, NamedTuple, NoReturn, Protocol, TypeVar
 
 from fencepost._carried import carried, raised_as, read_due, write_raised
+from fencepost._checks import is_coroutine
 from fencepost._history import (
     FAILED,
     PATCH,
@@ -319,7 +320,9 @@ class Pass:
 
     async def _value(self, call: Callable[[], Any]) -> Any:
         """Of a coroutine, or of a plain function, which may have made one."""
-        value = call() if is_coroutine(getattr(call, "func", call)) else await self.ledger.aside(call)
+        value = (
+            call() if is_coroutine(getattr(call, "func", call)) else await self.ledger.aside(call)
+        )
         return await value if inspect.isawaitable(value) else value
 
     async def _transacted(

@@ -16,8 +16,8 @@ from fencepost._calls import FP, Core
 from fencepost._checks import flag, identity, name_bytes, path_bytes, several, shown, whole
 from fencepost._enqueue import read_headers
 from fencepost._file import File
-from fencepost._unclosed import unclosed
 from fencepost._runfile import RunLists
+from fencepost._unclosed import unclosed
 from fencepost.codec import JSON, Codec
 from fencepost.errors import InvalidArgument
 from fencepost.policies import declared
