@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from commands import until
+
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 DATA = str(resources.files("fencepost") / "data" / "quakes.jsonl")
 
@@ -85,3 +87,51 @@ def test_webhooks_between_two_files_are_counted_once(tmp_path: Path) -> None:
         "receipts counted twice": 0,
         "workers killed": 2,
     }
+
+
+class Agent:
+    """The commands of examples/agent, and workers of it that can be killed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._program = [sys.executable, str(EXAMPLES / "agent" / "agent.py")]
+        self.calls = folder / "calls.txt"
+
+    def said(self, *arguments: str) -> str:
+        command = [*self._program, *arguments]
+        done = subprocess.run(command, cwd=self._folder, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    def work(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen([*self._program, "work"], cwd=self._folder)
+
+    def made(self) -> int:
+        return len(self.calls.read_text().splitlines()) if self.calls.exists() else 0
+
+
+def test_the_agent_is_killed_in_its_fan_out_and_pays_for_nothing_twice(tmp_path: Path) -> None:
+    """
+    It waits for the approval; then its worker is killed between its twenty tasks. Of what was asked
+    twice there is no more than was under way.
+    """
+    agent = Agent(tmp_path)
+    id_ = agent.said("start", "sort my photos")
+    other = agent.said("start", "nothing")
+    with agent.work() as worker:
+        until(lambda: agent.said("show", id_).startswith("pending approval"))
+        assert agent.said("cancel", other) == "True"
+        assert agent.said("approve", id_) == "True"
+        assert agent.said("refuse", id_) == "False"
+        until(lambda: agent.made() > 2)
+        worker.kill()
+    with agent.work() as worker:
+        until(lambda: agent.said("show", id_).startswith("done"))
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(60) == 0
+    steps = agent.said("show", id_)
+    assert steps.count("step task") == 20
+    assert "transact publish" in steps
+    assert agent.said("show", other).startswith("cancelled")
+    asked = [line for line in agent.calls.read_text().splitlines() if not line.endswith("nothing")]
+    assert len(set(asked)) == 22
+    assert len(asked) <= 22 + 20

@@ -241,7 +241,7 @@ def _runs(
             return RunPage()
     number: int = FP.RUN_ANY if state is None else STATES.index(state)
     place = None if after is None else _cursor(after)
-    found, following = Flow(file.core).listing(number, kind=kind, after=place, limit=limit)
+    found, following = Flow(file.core).runs(number, kind=kind, after=place, limit=limit)
     page = RunPage(_info(row, names) for row in found)
     if following is not None:
         page.next = base64.urlsafe_b64encode(CURSOR.pack(*following)).decode()
