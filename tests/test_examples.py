@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 
@@ -102,8 +104,14 @@ class Agent:
         done = subprocess.run(command, cwd=self._folder, capture_output=True, text=True, check=True)
         return done.stdout.strip()
 
-    def work(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen([*self._program, "work"], cwd=self._folder)
+    @contextmanager
+    def work(self) -> Iterator[subprocess.Popen[bytes]]:
+        """A worker, killed at the end."""
+        with subprocess.Popen([*self._program, "work"], cwd=self._folder) as worker:
+            try:
+                yield worker
+            finally:
+                worker.kill()
 
     def made(self) -> int:
         return len(self.calls.read_text().splitlines()) if self.calls.exists() else 0
@@ -117,13 +125,14 @@ def test_the_agent_is_killed_in_its_fan_out_and_pays_for_nothing_twice(tmp_path:
     agent = Agent(tmp_path)
     id_ = agent.said("start", "sort my photos")
     other = agent.said("start", "nothing")
-    with agent.work() as worker:
+    with agent.work():
         until(lambda: agent.said("show", id_).startswith("pending approval"))
         assert agent.said("cancel", other) == "True"
-        assert agent.said("approve", id_) == "True"
-        assert agent.said("refuse", id_) == "False"
-        until(lambda: agent.made() > 2)
-        worker.kill()
+    assert agent.said("approve", id_) == "True"
+    assert agent.said("refuse", id_) == "False"
+    planned = agent.made()
+    with agent.work():
+        until(lambda: agent.made() > planned)
     with agent.work() as worker:
         until(lambda: agent.said("show", id_).startswith("done"))
         worker.send_signal(signal.SIGTERM)

@@ -47,7 +47,7 @@ def note(prompt: str) -> None:
 async def model(prompt: str) -> str:
     """The stand-in for a model: as slow, and as unreliable, as you like."""
     note(prompt)
-    await asyncio.sleep(0.02)
+    await asyncio.sleep(0.2)
     return f"about {prompt}"
 
 

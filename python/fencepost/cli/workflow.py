@@ -22,7 +22,7 @@ PAGE = 200  # runs that the store lists at once
 
 @click.group()
 def workflow() -> None:
-    """Runs of workflows: look at them, tell them things, let them go on, end them."""
+    """Runs of workflows: look at them, tell them things, end them."""
 
 
 @workflow.command("list", short_help="Runs, the newest first.")
