@@ -46,9 +46,9 @@ def cli(context: click.Context, database: str | None) -> None:
 
 
 LOOKING = (stats, health, check, top, metrics, list_, show, dashboard)
-LOOKING += (dead, outbox, inbox, lane, workflow)
+GROUPS = (dead, outbox, inbox, lane, workflow)
 DOING = (work, ingest, cancel, pause, resume, limit, prune, backup, restore, demo)
-for command in (*LOOKING, *DOING):
+for command in (*LOOKING, *GROUPS, *DOING):
     cli.add_command(command)
 
 
