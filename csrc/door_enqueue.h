@@ -21,7 +21,7 @@
               "NEW.kind IS NULL AND 1 = (SELECT profile FROM fencepost_queue"                   \
               " WHERE name = NEW.queue)")                                                       \
   DOOR_REFUSE("only a queue of jobs takes a kind",                                              \
-              "NEW.kind IS NOT NULL AND 0 = (SELECT profile FROM fencepost_queue"               \
+              "NEW.kind IS NOT NULL AND 0 = (SELECT profile % 4 FROM fencepost_queue"           \
               " WHERE name = NEW.queue)")                                                       \
   DOOR_REFUSE("a body is TEXT or BLOB, of at most 256 MiB",                                     \
               "NEW.body IS NULL OR " DOOR_NO_BYTES("NEW.body", "268435456"))                    \

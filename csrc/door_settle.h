@@ -76,6 +76,11 @@
 
 #define DOOR_CLAIM_IN                                                                           \
   "CREATE TRIGGER fencepost_door_claim_in INSTEAD OF INSERT ON fencepost_door_claim BEGIN"      \
+  /* More than this message would have to follow, and records are not written here (run.h). */  \
+  DOOR_REFUSE("a run, and a job that is its child, is ended by Fencepost itself",               \
+              "EXISTS (SELECT 1 FROM fencepost_message m CROSS JOIN fencepost_queue q"          \
+              " ON q.id = m.queue WHERE m.id = NEW.id AND m.life = 2 AND CASE q.profile"        \
+              " WHEN 4 THEN m.kind <> 0 ELSE substr(m.key, 1, 6) = 'child:' END)")              \
   " INSERT INTO fencepost_door_row VALUES (NEW.id, NEW.token, NEW.verb, NEW.delay, NEW.result," \
   " NEW.failure_kind, NEW.failure_code, NEW.failure_text, NEW.now,"                             \
   " CASE WHEN NEW.token IS NULL THEN coalesce(" DOOR_WAITS_AT ", NEW.turn) ELSE NEW.turn END,"  \
@@ -103,6 +108,16 @@
   " AND span < q.cap AND span > 0 AND q.factor > 1000) SELECT min(max(span), q.cap) FROM grown)"\
   " * (1.0 + random() / 9223372036854775808.0 * q.jitter / 1000.0) AS INTEGER)"
 
+/* A retry comes too late: attempts or age are used up. */
+#define DOOR_LATE                                                                               \
+  "(t.used_up OR (t.max_age > 0 AND t.back_at - coalesce(t.since, t.first_due) > t.max_age))"
+
+/* It was re-armed while it was out, so that nothing which would end it does (settle_next_turn); but
+** for who cancels without a token. */
+#define DOOR_ANEW                                                                               \
+  "(t.again <> 0 AND CASE NEW.verb WHEN 'retry' THEN " DOOR_LATE " WHEN 'release' THEN 0"       \
+  " WHEN 'cancel' THEN NEW.token IS NOT NULL ELSE 1 END)"
+
 #define DOOR_ROW_IN                                                                             \
   "CREATE TRIGGER fencepost_door_row_in INSTEAD OF INSERT ON fencepost_door_row BEGIN"          \
   DOOR_REFUSE("lease lost", "NEW.token IS NOT NULL AND NOT EXISTS (SELECT 1"                    \
@@ -117,21 +132,22 @@
               " FROM fencepost_outcome WHERE id = NEW.id)")                                     \
   " INSERT INTO fencepost_door_end SELECT r.id, NEW.now, r.turn, r.due_at, r.stage,"            \
   " CASE WHEN NEW.verb = 'release' THEN max(r.attempts - 1, 0)"                                 \
-  " WHEN r.again <> 0 AND NEW.verb = 'ack' THEN 0 ELSE r.attempts END,"                         \
+  " WHEN r.anew THEN 0 ELSE r.attempts END,"                                                    \
   " coalesce(NEW.token, 0), r.generation + coalesce(r.state = 5, 0), r.queue, r.kind,"          \
-  " r.life, r.key, r.lane, NEW.result, CASE WHEN r.state = 5 AND NEW.verb = 'retry'"            \
+  " r.life, r.key, r.lane, NEW.result,"                                                         \
+  " CASE WHEN (r.anew OR r.state = 5) AND NEW.verb = 'retry'"                                   \
   " THEN CASE WHEN r.used_up THEN coalesce(NEW.failure_kind, 'error') ELSE 'too_old' END"       \
   " ELSE NEW.failure_kind END,"                                                                 \
-  " NEW.failure_code, NEW.failure_text, NEW.verb = 'ack',"                                      \
-  " CASE WHEN NEW.verb = 'ack' THEN r.again ELSE r.since END,"                                  \
-  " CASE WHEN r.again <> 0 AND (NEW.verb = 'ack' OR r.again < r.back_at) THEN r.again"          \
+  " NEW.failure_code, NEW.failure_text, r.anew,"                                                \
+  " CASE WHEN r.anew THEN r.again ELSE r.since END,"                                            \
+  " CASE WHEN r.anew OR (r.again <> 0 AND r.again < r.back_at) THEN r.again"                    \
   " ELSE r.back_at END, r.addressed, r.state,"                                                  \
   " r.state = 5 OR (r.state > 0 AND (r.keep > 0 OR r.life = 1)),"                               \
   " r.state = 5 AND r.on_dead = 1, r.lane_width"                                                \
-  " FROM (SELECT t.*, CASE NEW.verb WHEN 'ack' THEN CASE WHEN t.again = 0 THEN 3 +"             \
-  " (t.listed AND t.keep > 0) END WHEN 'retry' THEN CASE WHEN t.used_up OR (t.max_age > 0"      \
-  " AND t.back_at - coalesce(t.since, t.first_due) > t.max_age) THEN 5 END"                     \
-  " WHEN 'fail' THEN 5 WHEN 'cancel' THEN 7 END AS state"                                       \
+  " FROM (SELECT t.*, " DOOR_ANEW " AS anew, CASE WHEN " DOOR_ANEW " THEN NULL"                 \
+  " WHEN NEW.verb = 'ack' THEN 3 + (t.listed AND t.keep > 0)"                                   \
+  " WHEN NEW.verb = 'retry' AND " DOOR_LATE " THEN 5"                                           \
+  " WHEN NEW.verb = 'fail' THEN 5 WHEN NEW.verb = 'cancel' THEN 7 END AS state"                 \
   " FROM (SELECT d.id AS id, d.turn AS turn, d.due_at AS due_at, d.stage AS stage,"             \
   " d.attempts AS attempts, d.generation AS generation, d.again AS again, m.queue AS queue,"    \
   " m.kind AS kind, m.life AS life, m.key AS key, m.lane AS lane, q.keep AS keep,"              \
@@ -147,7 +163,7 @@
   /* Two LIMITs keep SQLite from writing the back-off, and its chance, into each use of it. */  \
   " LIMIT 1) t LIMIT 1) r; END"
 
-/* `state`: of the outcome, NULL: it goes back into the line, to `back_at`; `anew` 1: acked, and
+/* `state`: of the outcome, NULL: it goes back into the line, to `back_at`; `anew` 1: it was
 ** re-armed meanwhile; `since`: for `trouble`; `kept`: the outcome stays; `halts`: its lane does. */
 #define DOOR_END                                                                                \
   "CREATE VIEW fencepost_door_end (id, now, turn, due_at, stage, attempts, token, generation,"  \
@@ -168,7 +184,7 @@
   " dead = dead + coalesce(NEW.state = 5, 0),"                                                  \
   " cancelled = cancelled + coalesce(NEW.kept AND NEW.state = 7, 0) WHERE queue = NEW.queue;"   \
   " DELETE FROM fencepost_due WHERE turn = NEW.turn AND due_at = NEW.due_at AND id = NEW.id;"   \
-  /* back into the line; what failed is noted, or (acked, and re-armed) forgotten */            \
+  /* back into the line; what failed is noted, or (re-armed) forgotten */                       \
   " INSERT INTO fencepost_due (turn, due_at, id, token, attempts, stage, addressed, generation,"\
   " again, placed_at, worker) SELECT NEW.turn, NEW.back_at, NEW.id, 0, NEW.attempts, 0,"        \
   " NEW.addressed, NEW.generation, 0, NEW.back_at, 0 WHERE NEW.state IS NULL;"                  \

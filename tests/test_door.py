@@ -88,6 +88,32 @@ def test_a_wake_up_is_re_armed_wherever_it_is(twins: Twins, life: int) -> None:
     twins.same()
 
 
+@pytest.mark.parametrize("verb", ["ack", "fail", "cancel", "retry", "too old", "operator"])
+def test_a_wake_up_that_was_re_armed_outlives_its_holders_word(twins: Twins, verb: str) -> None:
+    """An operator's cancellation, which names no claim, takes it all."""
+    history = History(twins)
+    mine: dict[str, Any] = {"key": b"k", "life": LIVE, "max_attempts": 1}
+    history.put(WAKEUPS, b"w", mine)
+    if verb == "too old":
+        twins.both(lambda core: core.queue_define(None, b"wakeups", 4, {"max_age_us": SECOND}))
+    history.claim(WAKEUPS, 1, 30)
+    history.put(WAKEUPS, b"w", mine)
+    told = {"failure_kind": "error", "failure_text": "boom"}
+    if verb == "operator":
+        history.cancel(0)
+    elif verb == "cancel":
+        history.holder_cancels(0, False)
+    elif verb == "ack":
+        history.ack(0, None, False)
+    elif verb == "fail":
+        history.fail(0, told, False)
+    else:
+        history.retry(0, 9, {} if verb == "retry" else told, False)
+    twins.same()
+    left = twins.both(lambda core: stats(core, history.queues[WAKEUPS]))
+    assert (left.pending, left.dead) == (0 if verb == "operator" else 1, 0)
+
+
 def test_a_key_whose_message_is_gone_answers_until_its_window_is_over(twins: Twins) -> None:
     """To the moment: then it is free, and its row goes to the next one."""
     history = History(twins)
