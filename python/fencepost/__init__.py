@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fencepost._aiostore import AsyncStore
 from fencepost._calls import SQLITE_VERSION as sqlite_version  # noqa: N811 - its public name
 from fencepost._copies import restore, status
-from fencepost._runfile import RunInfo, RunState, Step
+from fencepost._runfile import RunInfo, RunPage, RunState, Step
 from fencepost.aio import (
     AsyncClaim,
     AsyncHandle,
@@ -129,6 +129,7 @@ __all__ = [
     "Rows",
     "Run",
     "RunInfo",
+    "RunPage",
     "RunState",
     "Span",
     "State",

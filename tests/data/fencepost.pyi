@@ -296,6 +296,9 @@ class RunInfo(NamedTuple):
     ended_at: datetime | None
     failure: Failure | None
 
+class RunPage(list[RunInfo]):
+    next: str | None  # `after=` of the next page
+
 class Step(NamedTuple):
     name: str
     kind: Literal["step", "transact", "child", "sleep", "wait", "receive", "inbox"]
@@ -320,6 +323,7 @@ class Run:
     token: int
     @property
     def cancelled(self) -> bool: ...
+    def key(self, name: str, /) -> str: ...  # of a step, for the outside world: the same on each attempt
     def options(self, *, max_attempts: int = ..., backoff: Backoff = ..., timeout: Span = ..., returns: Any = ...) -> Run: ...  # of the steps called on it
     @overload
     async def step(self, name: str, fn: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
@@ -415,7 +419,7 @@ class Store(AbstractContextManager["Store"]):
     def confirm(self, messages: Iterable[Message], /, *, note: str = "") -> int: ...  # unknown -> done
     def cancel(self, messages: Iterable[Message], /) -> int: ...
     def purge(self, state: State, before: datetime, *, queue: str | None = None, limit: int = 1000, apply: bool = False) -> int: ...
-    def runs(self, state: RunState | None = None, *, name: str | None = None, after: str | None = None, limit: int = 50) -> list[RunInfo]: ...  # workflows
+    def runs(self, state: RunState | None = None, *, name: str | None = None, after: str | None = None, limit: int = 50) -> RunPage: ...  # workflows
     def halted_lanes(self, queue: str, /, *, after: str = "", limit: int = 50) -> list[Halted]: ...  # by name
     def release_lane(self, queue: str, lane: str, /) -> bool: ...  # a halted one goes on
     def set_policy(self, queue: str, /, **policy: Unpack[Policy]) -> None: ...  # of a queue that is there; what is not said stays
@@ -514,7 +518,7 @@ class AsyncInbox(Generic[T]):
 
 class AsyncStore:
     def queue(self, name: str, type: TypeForm[T], /, **policy: Unpack[Policy]) -> AsyncQueue[T]: ...
-    async def runs(self, state: RunState | None = None, *, name: str | None = None, after: str | None = None, limit: int = 50) -> list[RunInfo]: ...
+    async def runs(self, state: RunState | None = None, *, name: str | None = None, after: str | None = None, limit: int = 50) -> RunPage: ...
     async def halted_lanes(self, queue: str, /, *, after: str = "", limit: int = 50) -> list[Halted]: ...
     async def release_lane(self, queue: str, lane: str, /) -> bool: ...
     # no awaits while the file's one writer is held: the body is a plain function, run in the commit line
