@@ -39,6 +39,8 @@ def test_three_steps_cost_four_commits_and_a_wait_one_more(app: App) -> None:
 
     with app.worker(threads=1):
         three.start().result(60)
+        waits.start()  # the file knows their names from now on
+        until(lambda: app.store.runs("waiting"))
         before = counts(core)
         three.start().result(60)
         assert until(lambda: commits(5)) == 1 + 4
