@@ -20,6 +20,8 @@ from harness_worker import until
 
 pytest.importorskip("httpx")
 
+import httpx
+
 from fencepost.relay.webhook import Webhook
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -246,7 +248,7 @@ def test_who_began_and_heard_no_answer_does_not_know(
 ) -> None:
     """Put aside; or by name sent again, as the same event."""
     policy = {"on_unknown": "retry" if resends else "hold"}
-    outbox = hooks(app, policy=policy, timeout=0.3)
+    outbox = hooks(app, policy=policy, timeout=1)
     server = drained(kit, outbox, in_turn(silence))
     message = only(kit, "done" if resends else "unknown")
     assert message.attempt == len(server.posts) == 1 + resends
@@ -258,7 +260,7 @@ def test_an_answer_without_an_end_has_arrived_all_the_same(app: App, kit: Kit) -
     endless = Raw(b"HTTP/1.1 200 OK\r\n\r\n" + b"z" * 1_000_000)
     silent = Raw(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n", hangs=True)
     broken = Raw(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc")
-    outbox = hooks(app, timeout=0.3)
+    outbox = hooks(app, timeout=1)
     drained(kit, outbox, in_turn(endless, silent, broken), sends=3)
     assert len(kit.store.messages("done")) == 3
 
@@ -316,7 +318,7 @@ def test_of_many_receivers_a_dead_one_delays_nobody(app: App, kit: Kit) -> None:
 def test_a_worker_keeps_its_connection_and_no_cookies(tmp_path: Any) -> None:
     """A second worker of the same App has one of its own; both are closed with their loops."""
     app = App(tmp_path / "app.db")
-    outbox = hooks(app)
+    outbox = hooks(app, limits=httpx.Limits(keepalive_expiry=None))
     with receiver(lambda post: Reply(200, {"set-cookie": "a=b"})) as server:
         for order in range(6):
             if order % 3 == 0:
