@@ -29,10 +29,11 @@ typedef struct message_row {
   bool there;
   int64_t id, queue, kind, priority, life;
   span key, lane;
+  bool timed; /* its moment is one */
 } message_row;
 
 typedef struct outcome_row {
-  bool there;
+  bool there, timed;
   int64_t id, queue, state;
 } outcome_row;
 
@@ -149,6 +150,7 @@ static void next_message(check *c, stmt *s, message_row *m) {
   m->life = get_i64(s, "life");
   m->key = get_text(s, "key");
   m->lane = get_text(s, "lane");
+  m->timed = get_i64(s, "timed") != 0;
   met(c, m->id);
 }
 
@@ -160,6 +162,7 @@ static void next_outcome(check *c, stmt *s, outcome_row *o) {
   o->state = get_i64(s, "state");
   met(c, o->id);
   met(c, get_i64(s, "token"));
+  o->timed = get_i64(s, "timed") != 0;
 }
 
 static int check_lane_of(check *c, const message_row *m, const stand *at, fp_error *err) {
@@ -252,6 +255,10 @@ static int check_one(check *c, int64_t id, const message_row *m, const outcome_r
   }
   if (m != NULL && rows == 0 && o == NULL) {
     gauge_say(c->p, "Message %lld is neither in line nor has it ended.", (long long)id);
+  }
+  if ((m != NULL && !m->timed) || (o != NULL && !o->timed)) {
+    gauge_say(c->p, "Message %lld %s at a moment that cannot be.", (long long)id,
+              m == NULL || m->timed ? "ended" : "was enqueued");
   }
   for (; rows > 0 && code == FP_OK; rows--, c->at++) {
     if (m != NULL) code = check_in_line(c, m, &c->stands[c->at], err);

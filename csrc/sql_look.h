@@ -61,10 +61,12 @@
     "SELECT turn, due_at, id, token, stage FROM fencepost_due WHERE turn > :turn"               \
     " ORDER BY turn")                                                                           \
   X(CHECK_MESSAGE,                                                                              \
-    "SELECT id, queue, kind, priority, life, key, lane FROM fencepost_message"                  \
+    "SELECT id, queue, kind, priority, life, key, lane,"                                        \
+    " enqueued_at BETWEEN 0 AND 9007199254740991 AS timed FROM fencepost_message"               \
     " WHERE id > :id ORDER BY id")                                                              \
   X(CHECK_OUTCOME,                                                                              \
-    "SELECT id, queue, state, token FROM fencepost_outcome WHERE id > :id ORDER BY id")         \
+    "SELECT id, queue, state, token, settled_at BETWEEN 0 AND 9007199254740991 AS timed"        \
+    " FROM fencepost_outcome WHERE id > :id ORDER BY id")                                       \
   X(CHECK_LANE,                                                                                 \
     "SELECT queue, name, number, out, held FROM fencepost_lane WHERE queue > :queue"            \
     " ORDER BY queue, name")                                                                    \

@@ -43,6 +43,10 @@ DAMAGES = {
         "Message 2 stands at another turn than its queue's and its priority's.",
     "UPDATE fencepost_message SET queue = 77 WHERE id = 2":
         "Message 2 is of queue 77, which does not exist.",
+    "UPDATE fencepost_message SET enqueued_at = 'yesterday' WHERE id = 2":
+        "Message 2 was enqueued at a moment that cannot be.",
+    "UPDATE fencepost_outcome SET settled_at = 9223372036854775807":
+        "ended at a moment that cannot be.",
     "UPDATE fencepost_tally SET leased = 8 WHERE queue = 1":
         "The tally of queue 'q' says 8 leased, but there are 0.",
     "UPDATE fencepost_tally SET last = 3 WHERE queue = 0":

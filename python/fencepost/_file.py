@@ -103,7 +103,7 @@ class File:
         """The name of a queue that some message said it is on."""
         if number not in self._names:
             self._names = {record[0]: name for record, name in named(self.core.stats())}
-        return self._names[number]
+        return self._names.get(number, f"(queue {number})")  # there is none: the file is damaged
 
     def wall_us(self) -> int:
         """The clock that callers' absolute moments are read on."""

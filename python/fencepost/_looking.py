@@ -13,10 +13,11 @@ from typing import Any, Final, get_args
 from fencepost import _pack
 from fencepost._calls import FP, SCHEMA_VERSION, SQLITE_VERSION
 from fencepost._checks import name_bytes, shown, whole
+from fencepost._enqueue import read_headers
 from fencepost._file import File, named
 from fencepost._pack import Cursor, Filter, Packed
-from fencepost.errors import InvalidArgument
-from fencepost.spans import SECOND, moment, moment_us, seconds
+from fencepost.errors import InvalidArgument, PayloadError
+from fencepost.spans import MOMENT_MAX, SECOND, moment, moment_us, seconds
 from fencepost.values import STATES, Failure, FailureKind, Halted, Message, Page, State
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "counted",
     "failure",
     "halted",
+    "headers",
     "messages",
     "outcome_state",
     "page",
@@ -63,6 +65,7 @@ REPLAYED: Final[dict[int, Any]] = {
     FP.LIVE_KEY: "live key",
     FP.GONE: "gone",
 }
+UNREADABLE: Final = "fencepost-unreadable"  # the header that all are shown as
 PROFILES: Final = ("queue", "job", "outbox", "inbox", "wake-up")
 COUNTS: Final = ("pending", "waiting", "leased", "done", "dead", "unknown", "cancelled")
 
@@ -99,9 +102,9 @@ def messages(file: File, packed: Packed) -> Iterator[Message]:
             state=TOLD[state],
             attempt=attempt,
             generation=generation,
-            enqueued_at=moment(max(0, enqueued)),  # -1: its message is missing, which is damage
-            settled_at=None if settled < 0 else moment(settled),
-            due=None if due < 0 else moment(due),
+            enqueued_at=_moment(enqueued),
+            settled_at=None if settled < 0 else _moment(settled),
+            due=None if due < 0 else _moment(due),
             failure=failure(*texts[2:]),
         )
 
@@ -115,6 +118,19 @@ def failure(kind: bytes | None, code: bytes | None, text: bytes | None) -> Failu
 
 def _text(part: bytes) -> str:
     return part.decode("utf-8", "replace")
+
+
+def headers(data: bytes | None) -> dict[str, str]:
+    """As an operator sees them, who wants the body also where they cannot be read."""
+    try:
+        return read_headers(data)
+    except PayloadError:
+        return {UNREADABLE: _text(data or b"")}
+
+
+def _moment(us: int) -> datetime:
+    """The nearest there is: where the file is damaged, one row must not hide the others."""
+    return moment(min(max(0, us), MOMENT_MAX))
 
 
 def page(

@@ -14,7 +14,6 @@ from fencepost._aiostore import AsyncStore
 from fencepost._beside import danger, surroundings
 from fencepost._calls import FP, Core
 from fencepost._checks import flag, identity, name_bytes, path_bytes, several, shown, whole
-from fencepost._enqueue import read_headers
 from fencepost._file import File
 from fencepost._runfile import RunLists
 from fencepost._unclosed import unclosed
@@ -146,12 +145,15 @@ class Store(RunLists, AbstractContextManager["Store"]):
         return next(_looking.messages(self._file, found), None)
 
     def content(self, id: int, /) -> Content:
-        """What the message says and what came of it, as bytes. Raises `Gone`."""
+        """
+        What the message says and what came of it, as bytes. Headers that cannot be read are shown
+        under the one name "fencepost-unreadable". Raises `Gone`.
+        """
         unwrap(self._file, None)
         found = self._file.core.content(identity(id))
         (lengths,) = _pack.records(found)
         (body, headers, result, _progress), _ = _pack.parts(found.blob, 0, lengths)
-        return Content(body or b"", read_headers(headers), result)
+        return Content(body or b"", _looking.headers(headers), result)
 
     def stats(self) -> dict[str, Any]:
         """
