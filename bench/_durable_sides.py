@@ -246,18 +246,20 @@ class Origin(Side):
                 await run.step(step, lambda step=step: effect(step), lambda found: found)
             self._ended[number].set()
 
-        async def worked() -> None:
-            with suppress(asyncio.CancelledError):
-                await work(self._durable, body)
+        async def begin() -> asyncio.Task[Any]:
+            return asyncio.ensure_future(work(self._durable, body))
 
-        working = asyncio.run_coroutine_threadsafe(worked(), self._loop)
+        async def end(worker: asyncio.Task[Any]) -> None:
+            worker.cancel()
+            with suppress(asyncio.CancelledError):
+                await worker
+
+        worker = self._await(begin())
         try:
             yield
         finally:
             time.sleep(0.1)  # what is released and done after the last step is its own, too
-            working.cancel()
-            with suppress(Exception):
-                working.result(60)
+            self._await(end(worker))
 
     def close(self) -> None:
         self._await(self._durable.checkpointer.database.aclose())

@@ -26,7 +26,7 @@ from _durable_sides import SIDES, Side
 from _rounds import file_system, refuse_test_core, rotated
 
 SMOKE = {"records": 20, "alone": 2, "together": 20, "starts": 1, "rounds": 1}
-REAL = {"records": 200, "alone": 20, "together": 200, "starts": 20, "rounds": 5}
+REAL = {"records": 200, "alone": 20, "together": 200, "starts": 10, "rounds": 5}
 TOGETHER = 20
 
 

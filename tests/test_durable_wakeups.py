@@ -6,8 +6,10 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -228,6 +230,24 @@ async def test_who_stops_waiting_takes_nothing_along(waiting_line: Scheduler) ->
         assert found is not None
         assert found.workflow == f"w{round_}"
         await line.done(found)
+
+
+async def test_who_stops_waiting_is_not_told_that_the_file_was_closed(path: Path) -> None:
+    """Its thread may still be in the call; whoever still waits is told."""
+    told: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, said: told.append(said))
+    async with real_time(path.with_name("real.db")) as durable:
+        await durable.scheduler.prepare()
+        waits = [asyncio.ensure_future(durable.scheduler.next_ready(MINUTE)) for _ in range(2)]
+        await durable.checkpointer.load("w")
+        waits[0].cancel()
+        with suppress(asyncio.CancelledError):
+            await waits[0]
+    with pytest.raises(fencepost.Closed):
+        await waits[1]
+    durable.scheduler.database.threads.shutdown(wait=True)
+    await asyncio.sleep(0)
+    assert told == []
 
 
 async def test_two_takers_never_have_the_same(waiting_line: Scheduler) -> None:

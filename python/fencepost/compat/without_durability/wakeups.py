@@ -17,7 +17,7 @@ from fencepost._calls import FP
 from fencepost._pack import Packed, Put, Take, Verdict, numbers, records
 from fencepost.claims import ID, KEY, TOKEN
 from fencepost.compat.without_durability.database import Database, id_of, spans
-from fencepost.errors import Error
+from fencepost.errors import Closed, Error
 from fencepost.spans import moment_us
 
 __all__ = ["Scheduler"]
@@ -133,6 +133,14 @@ class _Waiting:
         self._got: origin.Delivery | None = None
 
     def take(self) -> origin.Delivery | None:
+        try:
+            return self._take()
+        except Closed:
+            if self._left:  # nobody is there to be told
+                return None
+            raise
+
+    def _take(self) -> origin.Delivery | None:
         take = Take([self._scheduler.queue()], 1, lease_us=self._lease_us)
         take.until_us = self._core.now() + self._within_us
         while not self._left:
