@@ -125,9 +125,9 @@ def test_a_name_that_nothing_has_is_no_empty_answer(kit: Kit) -> None:
     """Or a slip of the pen would pass for ever."""
     with pytest.raises(InvalidArgument, match="'receipts'.*'numbers', 'payments', 'receipt'"):
         kit.enqueued("receipts")
-    with pytest.raises(InvalidArgument, match="pass the job itself"):
+    with pytest.raises(InvalidArgument, match="pass <Job mail> itself"):
         kit.enqueued("mail")
-    with pytest.raises(InvalidArgument, match="takes a job"):
+    with pytest.raises(InvalidArgument, match="takes a job, a workflow"):
         kit.enqueued(receipts)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="enqueued"):
         kit.assert_enqueued(receipts, "paid")  # type: ignore[arg-type]

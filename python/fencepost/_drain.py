@@ -9,16 +9,17 @@ What is missing here is all that the loop does about time: no slots, no reading 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from fencepost._calls import FP
 from fencepost._clockwork import Clockwork
 from fencepost._desk import RETAIN_ROWS, Desk
-from fencepost._dying import Crash, living
+from fencepost._dying import Crash, Life, living
 from fencepost._file import File, named
-from fencepost._flowdesk import FlowDesk
+from fencepost._flow import End, RecordPut
+from fencepost._flowdesk import Answer, FlowDesk, Said
 from fencepost._hand import Clock
 from fencepost._leases import Leases
 from fencepost._making import Making
@@ -30,11 +31,14 @@ from fencepost.claims import Claim
 from fencepost.errors import InvalidArgument
 from fencepost.spans import MOMENT_MAX, SECOND, moment
 from fencepost.store import Store
+from fencepost.values import State
+from fencepost.workflow import SHOWN_AS
 
 __all__ = ["Drain", "Drained", "fire", "next_due"]
 
 IN_LINE: Final = slice(3, 6)  # pending, waiting, leased, in fp_stats' records
 NEXT_DUE: Final = 11
+T = TypeVar("T")
 A_THOUSAND_STARTS_US: Final = 1000 * SECOND  # rates are in thousandths
 
 
@@ -48,7 +52,10 @@ class Drained(NamedTuple):
 
 
 class Drain:
-    """One `Kit.drain`; the runs' `Host`. `of`: whose lives its runs are."""
+    """
+    One `Kit.drain`; the runs' `Host`. `of`: whose lives its runs are; `beside`: an event loop runs
+    in this thread, and plain functions must not keep it waiting.
+    """
 
     def __init__(
         self,
@@ -59,11 +66,12 @@ class Drain:
         *,
         until_idle: bool,
         limit: int,
+        beside: bool,
     ) -> None:
         self.store = store
         self.registry = registry
         self.leases: Leases = _Standing(store._file)
-        self.flows = FlowDesk(store._file, 1)
+        self.flows: FlowDesk = _Inline(store._file, beside=beside)
         self._of = of
         self._hand = clock
         self._until_idle = until_idle
@@ -85,7 +93,6 @@ class Drain:
         return self._hand._now_us / SECOND
 
     def drained(self) -> Drained:
-        self.flows.close()
         return Drained(self._done, self._retried, self._dead, self._crashed)
 
     def runs(self) -> Iterator[Run]:
@@ -102,7 +109,7 @@ class Drain:
                 return
 
     @contextmanager
-    def life(self, run: Run) -> Iterator[None]:
+    def life(self, run: Run) -> Iterator[Life]:
         """
         The run is run within the block. Then what it said is settled, unless its worker has died.
 
@@ -112,7 +119,7 @@ class Drain:
         with living(self._of) as life:
             try:
                 with suppress(Crash):
-                    yield
+                    yield life
             finally:
                 with suppress(Crash):
                     self._say(run)
@@ -169,15 +176,23 @@ class Drain:
 
     def _count(self, claims: Sequence[Claim[Any]]) -> None:
         for claim in claims:
-            try:
-                message = self.store.message(claim.id)
-            except InvalidArgument:  # back in a line that is not `addressed`
-                self._retried += 1
-                continue
-            state = "done" if message is None else message.state
+            state = self._state(claim)
             self._done += state == "done"
             self._retried += state == "pending"
             self._dead += state in ("dead", "unknown")
+
+    def _state(self, claim: Claim[Any]) -> State:
+        if self._routes[claim._queue.name].workflows:
+            row = self.flows.flow.get((claim.key or "").encode())
+            return "cancelled" if row is None else SHOWN_AS.get(row.state, self._in_line(claim))
+        return self._in_line(claim)
+
+    def _in_line(self, claim: Claim[Any]) -> State:
+        try:
+            message = self.store.message(claim.id)
+        except InvalidArgument:  # back in a line that is not `addressed`
+            return "pending"
+        return "done" if message is None else message.state
 
 
 class _Standing(Leases):
@@ -196,6 +211,23 @@ class _Standing(Leases):
             ours = (claim.attempt, claim._generation)
             return state not in (FP.LEASED, FP.BEGUN) or (attempt, generation) != ours
         return True
+
+
+class _Inline(FlowDesk):
+    """Without threads of its own: what others would do for a pass is done where it is asked for."""
+
+    def __init__(self, file: File, *, beside: bool) -> None:
+        super().__init__(file, 1)
+        self._beside = beside
+
+    async def call(self, fn: Callable[[], T]) -> T:
+        return await asyncio.to_thread(fn) if self._beside else fn()
+
+    async def say(self, records: Sequence[RecordPut], end: End | None) -> Answer:
+        if not records and end is None:
+            return (), None
+        (answer,) = await self.call(lambda: self._commit([Said(records, end)]))
+        return answer
 
 
 # What a handler may raise by itself, and the worker goes on. The rest breaks into it from outside.

@@ -35,15 +35,18 @@ class Crash(BaseException):
 class Life:
     """A worker's, from the claim of one run to its last word. Threads and tasks of it share it."""
 
-    __slots__ = ("of", "over")
+    __slots__ = ("at_end", "of", "over")
 
     def __init__(self, of: object) -> None:
         self.of = of
         self.over = False
+        self.at_end: Callable[[], object] | None = None
 
     def end(self, words: str) -> None:
         """Raises: here and in all that goes on."""
         self.over = True
+        if self.at_end is not None:
+            self.at_end()
         raise Crash(words)
 
 

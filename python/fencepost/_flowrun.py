@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any, Final, Literal, TypeVar
 
 import msgspec
@@ -74,15 +75,13 @@ class WorkflowRun(Errand):
         self._run = RunFile(self._file, claim.key or "")
         self._pen = Pen(self._desk, self._run.id.encode(), claim.token)
         self._pass: Pass | None = None
+        self._until = inf  # when its time is up; whoever watches it then cancels it
 
     async def await_(self) -> None:
         if not self.enter():
             return
-        task = asyncio.current_task()
-        timer: asyncio.TimerHandle | None = None
-        if self._workflow._timeout_us is not None and task is not None:
-            loop = asyncio.get_running_loop()
-            timer = loop.call_later(self._workflow._timeout_us / SECOND, self._time_out, task)
+        if self._workflow._timeout_us is not None:
+            self._until = self._clock() + self._workflow._timeout_us / SECOND
         try:
             _points.at("claimed", self.name)
             outcome = await self._conducted()
@@ -92,19 +91,17 @@ class WorkflowRun(Errand):
             log.info("%s: its pass was cut off: %s", self._spoken(), self._why)
         except Exception:  # it comes again when its lease is over
             log.exception("%s: its pass was left by an exception", self._spoken())
-        finally:
-            if timer is not None:
-                timer.cancel()
+
+    def why(self) -> str | None:
+        if self._why is None and self._clock() >= self._until:
+            self._why = TIMED_OUT
+        return super().why()
 
     def take_progress(self) -> bytes | None:
         if self._pass is None:
             return None
         value, self._pass.progress = self._pass.progress, None
         return value
-
-    def _time_out(self, task: asyncio.Task[Any]) -> None:
-        self._why = self._why or TIMED_OUT
-        task.cancel()
 
     def _spoken(self) -> str:
         return f"{self.name} {self._run.id}, attempt {self._claim.attempt},"
@@ -256,6 +253,7 @@ class WorkflowRun(Errand):
     def _tell(self, outcome: Outcome, answer: int) -> None:
         """In the log. Of an error its type and place, not what it says."""
         if isinstance(outcome, Failed):
+            self._note_interruption(outcome.error)
             log_raised(self._spoken(), outcome.error)
         if isinstance(outcome, Parked):
             log.error("%s is parked: %s", self._spoken(), outcome.text)

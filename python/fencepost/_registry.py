@@ -103,6 +103,11 @@ class Registry:
         """The workflow of this name, present or former."""
         return self._workflows.get(name)
 
+    def targets(self) -> list[Job[..., Any] | Workflow[..., Any]]:
+        """All jobs and workflows, by their present names."""
+        jobs = [job for name, job in self._jobs.items() if name == job.name]
+        return [*jobs, *(one for name, one in self._workflows.items() if name == one.name)]
+
     def workflow_queues(self) -> set[str]:
         """The queues that workflows are declared for."""
         return {workflow._queue for workflow in self._workflows.values()}

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from fencepost._checks import shown
+from fencepost._flow import Flow
 from fencepost._registry import Registry
 from fencepost.errors import Gone, InvalidArgument
 from fencepost.jobs import Job
 from fencepost.store import Store
 from fencepost.values import Message, State
+from fencepost.workflow import Workflow
 
 __all__ = ["found", "in_line"]
 
@@ -20,9 +22,12 @@ SHOWN: Final = 20  # calls that a message shows
 TEXT: Final = 300  # characters of one
 IN_LINE: Final[tuple[State, ...]] = ("pending", "leased")
 ENDED: Final[tuple[State, ...]] = ("done", "dead", "unknown", "cancelled")
+GOING_ON: Final = ("running", "sleeping", "waiting")  # states of runs
+
+Target: TypeAlias = Job[..., Any] | Workflow[..., Any]
 
 
-def in_line(store: Store, registry: Registry, target: Job[..., Any] | str) -> list[Message]:
+def in_line(store: Store, registry: Registry, target: Target | str) -> list[Message]:
     """See `Kit.enqueued`."""
     queue, kind = _asked(store, registry, target)
     return sorted(_listed(store, queue, kind, IN_LINE))
@@ -31,37 +36,44 @@ def in_line(store: Store, registry: Registry, target: Job[..., Any] | str) -> li
 def found(
     store: Store,
     registry: Registry,
-    target: Job[..., Any],
+    target: Target,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Message:
     """See `Kit.assert_enqueued`."""
-    if not isinstance(target, Job):
+    if not isinstance(target, (Job, Workflow)):
         raise InvalidArgument(
-            f"assert_enqueued takes a job and its arguments, not {shown(target)}; for messages of"
-            " queues, outboxes and inboxes there is enqueued(name)"
+            f"assert_enqueued takes a job or a workflow, and its arguments, not {shown(target)};"
+            " for messages of queues, outboxes and inboxes there is enqueued(name)"
         )
     body = target._arguments.encode(args, kwargs)
     messages = in_line(store, registry, target)
     for message in messages:
-        if store.content(message.id).body == body:
+        if _body(store, target, message) == body:
             return message
     raise AssertionError("\n".join(_instead(store, registry, target, body, messages)))
 
 
 def _asked(store: Store, registry: Registry, target: object) -> tuple[str, str | None]:
-    """The queue, and in it the job's name. `InvalidArgument` for what there cannot be."""
-    if isinstance(target, Job):
-        if registry.job(target.name) is None:
-            raise InvalidArgument(f"{target.name} is a job of another App")
+    """The queue, and in it the name. `InvalidArgument` for what there cannot be."""
+    if isinstance(target, (Job, Workflow)):
+        if _known(registry, target.name) is None:
+            raise InvalidArgument(f"{target!r} is of another App")
         return target._queue, target.name
     if not isinstance(target, str):
-        raise InvalidArgument(f"enqueued takes a job, or the name of a queue, not {shown(target)}")
+        raise InvalidArgument(
+            f"enqueued takes a job, a workflow, or the name of a queue, not {shown(target)}"
+        )
     names = registry.names()
     if target not in names and not store._file.find(target):
-        hint = ": pass the job itself" if registry.job(target) else f": there are {sorted(names)}"
+        known = _known(registry, target)
+        hint = f": there are {sorted(names)}" if known is None else f": pass {known!r} itself"
         raise InvalidArgument(f"no queue, outbox or inbox is called {target!r}{hint}")
     return target, None
+
+
+def _known(registry: Registry, name: str) -> Target | None:
+    return registry.job(name) or registry.workflow(name)
 
 
 def _listed(
@@ -81,38 +93,58 @@ def _listed(
 
 
 def _instead(
-    store: Store, registry: Registry, job: Job[..., Any], body: bytes, messages: list[Message]
+    store: Store, registry: Registry, target: Target, body: bytes, messages: list[Message]
 ) -> Iterator[str]:
-    yield f"no call of {job.name} with {_text(body)} is in line"
-    ended = list(_listed(store, job._queue, job.name, ENDED))
-    for message in ended:
-        if _body(store, message) == body:
-            yield f"  there was one, message {message.id}, and it is {message.state}"
+    yield f"no call of {target.name} with {_text(body)} is in line"
+    ended = list(_ended(store, target))
+    for what, said, state in ended:
+        if said == body:
+            yield f"  there was one, {what}, and it is {state}"
     if messages:
-        yield f"  of {job.name} there are in line:"
+        yield f"  of {target.name} there are in line:"
         for message in messages[:SHOWN]:
-            yield f"    {_text(_body(store, message))}, {_when(store, message)}"
+            yield f"    {_text(_body(store, target, message))}, {_when(store, message)}"
         if len(messages) > SHOWN:
             yield f"    and {len(messages) - SHOWN} more"
         return
-    counts = {
-        other: len(in_line(store, registry, other))
-        for queue, jobs in registry.job_queues().items()
-        for other in jobs
-        if store._file.find(queue)
-    }
-    others = [f"{count} of {other.name}" for other, count in counts.items() if count]
+    counts = {one.name: len(in_line(store, registry, one)) for one in registry.targets()}
+    others = [f"{count} of {name}" for name, count in counts.items() if count]
+    shared = registry.job_queues().keys() | registry.workflow_queues()
     for name, queue in store.stats()["queues"].items():
         count = sum(queue[state] for state in ("pending", "waiting", "leased"))
-        if count and name not in registry.job_queues():
+        if count and name not in shared:
             others.append(f"{count} in {name}")
     yield f"  in line: {', '.join(others) or 'nothing'}; calls of it that have ended: {len(ended)}"
 
 
-def _body(store: Store, message: Message) -> bytes:
+def _ended(store: Store, target: Target) -> Iterator[tuple[str, bytes, str]]:
+    """Of what has ended: what it was, what it was called with, and its state."""
+    if isinstance(target, Job):
+        for message in _listed(store, target._queue, target.name, ENDED):
+            yield f"message {message.id}", _body(store, target, message), message.state
+        return
+    after: str | None = None
+    while True:
+        page = store.runs(name=target.name, after=after, limit=PAGE)
+        for run in page:
+            if run.state not in GOING_ON:
+                yield f"run {run.id}", _arguments(store, run.id), run.state
+        after = page.next
+        if after is None:
+            return
+
+
+def _body(store: Store, target: Target, message: Message) -> bytes:
+    if isinstance(target, Workflow):
+        return _arguments(store, message.key or "")
     with suppress(Gone):
         return store.content(message.id).body
     return b""
+
+
+def _arguments(store: Store, run: str) -> bytes:
+    row = Flow(store._file.core).get(run.encode())
+    return b"" if row is None or row.args is None else row.args
 
 
 def _text(body: bytes) -> str:

@@ -19,13 +19,14 @@ from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, get_args
 
 from fencepost import _dying, _sought
 from fencepost._checks import shown, whole
 from fencepost._drain import Drain, Drained, fire, next_due
-from fencepost._dying import Crash, MortalBridge, MortalCore
+from fencepost._dying import Crash, Life, MortalBridge, MortalCore
 from fencepost._hand import Clock
 from fencepost._pack import Packed, Verdict
 from fencepost._points import Point
@@ -41,6 +42,7 @@ from fencepost.spans import moment, span_us
 from fencepost.store import Store
 from fencepost.transactions import Transaction
 from fencepost.values import Message, Span, StrPath
+from fencepost.workflow import Workflow
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -111,14 +113,11 @@ class Kit:
         """
         if asyncio._get_running_loop() is not None:
             raise InvalidArgument("an event loop runs here: await kit.adrain()")
-        drain = self._new_drain(until_idle, limit)
+        drain = self._new_drain(until_idle, limit, beside=False)
         for run in drain.runs():
-            with self._run(drain, run):
+            with self._run(drain, run) as life:
                 if run.coroutine:
-                    loop = self._event_loop()
-                    task = loop.create_task(run.await_())
-                    run.cancel = task.cancel
-                    loop.run_until_complete(task)
+                    self._await(run, life)
                 else:
                     run.call()
         return drain.drained()
@@ -129,27 +128,49 @@ class Kit:
         still one after the other. If it is cancelled, so is the handler, and its message is given
         back, as by a worker that stops.
         """
-        drain = self._new_drain(until_idle, limit)
+        drain = self._new_drain(until_idle, limit, beside=True)
         for run in drain.runs():
             with self._run(drain, run):
                 await _beside(run)
         return drain.drained()
 
-    def _new_drain(self, until_idle: bool, limit: int) -> Drain:
-        whole(limit, "limit", 0, LIMIT_MAX)
-        app = self._app
+    def _new_drain(self, until_idle: bool, limit: int, *, beside: bool) -> Drain:
         return Drain(
-            self, self.store, app._registry, self._clock, until_idle=until_idle, limit=limit
+            self,
+            self.store,
+            self._app._registry,
+            self._clock,
+            until_idle=until_idle,
+            limit=whole(limit, "limit", 0, LIMIT_MAX),
+            beside=beside,
         )
 
     @contextmanager
-    def _run(self, drain: Drain, run: Run) -> Iterator[None]:
+    def _run(self, drain: Drain, run: Run) -> Iterator[Life]:
         outer, self._running = self._running, run
         try:
-            with drain.life(run):
-                yield
+            with drain.life(run) as life:
+                yield life
         finally:
             self._running = outer
+
+    def _await(self, run: Run, life: Life) -> None:
+        """In our loop. Of the dead no task goes on."""
+        loop = self._event_loop()
+        others = asyncio.all_tasks(loop)
+
+        def stop() -> None:
+            for task in asyncio.all_tasks(loop) - others:
+                task.cancel()
+
+        life.at_end = partial(loop.call_soon_threadsafe, stop)
+        task = loop.create_task(run.await_())
+        run.cancel = task.cancel
+        try:
+            loop.run_until_complete(task)
+        finally:
+            if life.over:
+                _cancel(loop, asyncio.all_tasks(loop) - others)
 
     def _event_loop(self) -> asyncio.AbstractEventLoop:
         """One for all coroutines of the kit, so that what they keep open stays usable."""
@@ -176,17 +197,21 @@ class Kit:
 
     # ---- what was asked for ----------------------------------------------------------------------
 
-    def assert_enqueued(self, target: Job[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Message:
+    def assert_enqueued(
+        self, target: Job[P, Any] | Workflow[P, Any], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Message:
         """
-        The message of exactly this call that is in line; `AssertionError` if there is none, which
-        says what is there instead.
+        The message of exactly this call that is in line; of a workflow, the wake-up of a run with
+        these arguments that goes on. `AssertionError` if there is none, which says what is there
+        instead.
         """
         return _sought.found(self.store, self._app._registry, target, args, kwargs)
 
-    def enqueued(self, target: Job[..., Any] | str, /) -> list[Message]:
+    def enqueued(self, target: Job[..., Any] | Workflow[..., Any] | str, /) -> list[Message]:
         """
         What is in line for a job, or in the queue, outbox or inbox of this name: oldest first,
-        delayed and running included. `InvalidArgument` for a name that nothing has.
+        delayed and running included. Of a workflow, the wake-ups of its runs that go on; their
+        `key` is the run's id. `InvalidArgument` for a name that nothing has.
         """
         return _sought.in_line(self.store, self._app._registry, target)
 
@@ -280,14 +305,17 @@ async def _beside(run: Run) -> None:
 
 def _close(loop: asyncio.AbstractEventLoop) -> None:
     """What coroutines left behind ends, its threads, too."""
-    tasks = asyncio.all_tasks(loop)
+    _cancel(loop, asyncio.all_tasks(loop))
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    loop.run_until_complete(loop.shutdown_default_executor())
+    loop.close()
+
+
+def _cancel(loop: asyncio.AbstractEventLoop, tasks: set[asyncio.Task[Any]]) -> None:
     for task in tasks:
         task.cancel()
     if tasks:
         loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-    loop.run_until_complete(loop.shutdown_asyncgens())
-    loop.run_until_complete(loop.shutdown_default_executor())
-    loop.close()
 
 
 class _ByHand:
