@@ -21,7 +21,6 @@ pytest.importorskip("mypy")
 # On the pages, and not in the package yet.
 NOT_YET = {"Workflow.aio", "WorkflowHandle.aio"}
 NOT_YET |= {"AsyncWorkflow", "AsyncWorkflowHandle", "AsyncStore.runs"}
-NOT_YET |= {"Kit.assert_enqueued", "Kit.enqueued"}  # of workflows
 
 ALIASES = {"Row", "Span", "State", "StrPath", "Tx", "Accepted", "Point"}  # not asked about
 ALIASES |= {"FailureKind"}

@@ -128,8 +128,11 @@ def test_a_cancelled_run_counts_nowhere() -> None:
 
     @own.workflow
     async def gives_up(run: Run) -> None:
-        await run.step("cancel", lambda: handle.cancel())
+        await run.step("cancel", run_handle().cancel)
         await run.step("never", note, "never")
+
+    def run_handle() -> fencepost.WorkflowHandle[None]:
+        return handle
 
     with override(own) as kit:
         handle = gives_up.start()

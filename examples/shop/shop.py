@@ -7,6 +7,8 @@ A shop in one file: what comes in, what is to be done, what goes out.
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import fencepost
 
 app = fencepost.App("shop.db")  # one file: your tables and ours
@@ -39,6 +41,22 @@ def paid(ctx: fencepost.Context, event: dict[str, int]) -> None:
     # Your row, the job, the receipt and the end of this message: one commit, or none.
     pack.options(tx=ctx.tx).enqueue(order)
     receipts.send("https://shop.example/receipts", event, key=f"receipt:{order}", tx=ctx.tx)
+
+
+@app.workflow
+async def refund(run: fencepost.Run, order: int) -> str:
+    await run.sleep("cool off", timedelta(hours=1))  # costs nothing, and survives a reboot
+    who = await run.wait("approved by", str, timeout=timedelta(days=3))
+    await run.transact("take back", take_back, order)  # happens once, with its record
+    return await run.step("pay back", pay_back, order, who)  # recorded: never again once it ended
+
+
+def take_back(tx: fencepost.Transaction, order: int) -> None:
+    tx.execute("UPDATE orders SET paid = paid - 1 WHERE id = ?", [order])
+
+
+def pay_back(order: int, who: str) -> str:
+    return f"order {order} paid back, approved by {who}"
 
 
 @app.cron("0 3 * * *", tz="Europe/Paris")

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 import shop
 
-from fencepost import InvalidArgument
+from fencepost import InvalidArgument, JobFailed
 from fencepost.testing import Kit, Point
 
 EVENING = datetime(2026, 3, 1, 20, tzinfo=timezone.utc)
@@ -102,6 +102,46 @@ def test_orders_that_nobody_paid_are_forgotten_at_three_in_paris(kit: Kit) -> No
     kit.advance(timedelta(minutes=1))
     assert kit.drain().done == 1
     assert paid() == []
+
+
+def test_a_refund_waits_for_an_hour_and_for_somebody(kit: Kit) -> None:
+    handle = shop.refund.options(id="refund-42").start(42)
+    kit.drain()
+    assert handle.status().waiting_for == ("cool off",)
+    kit.advance(3600)
+    kit.drain()
+    assert handle.status().waiting_for == ("approved by",)
+    assert handle.signal("approved by", "ann")
+    assert not handle.signal("approved by", "bob")  # the first one wins
+    assert kit.drain().done == 1
+    assert handle.result() == "order 42 paid back, approved by ann"
+
+
+def test_a_refund_that_nobody_approves_has_failed_after_three_days(kit: Kit) -> None:
+    handle = shop.refund.start(42)
+    assert kit.drain(until_idle=True).dead == 1
+    with pytest.raises(JobFailed, match="'approved by' did not come in time"):
+        handle.result()
+
+
+@pytest.mark.parametrize(
+    ("point", "name"),
+    [
+        ("sleep recorded", "cool off"),
+        ("step done", "take back"),
+        ("step recorded", "take back"),
+        ("step done", "pay back"),
+        ("handled", "refund"),
+        ("committed", "refund"),
+    ],
+)
+def test_wherever_a_refund_dies_it_takes_back_once(kit: Kit, point: Point, name: str) -> None:
+    handle = shop.refund.start(42)
+    handle.signal("approved by", "ann")
+    with kit.crash_at(point, name):
+        kit.drain(until_idle=True)
+    assert handle.result().endswith("ann")
+    assert paid() == [-1]
 
 
 def test_a_handler_is_called_by_hand(kit: Kit) -> None:
