@@ -151,9 +151,11 @@ def _asked(lines: list[str], folder: Path) -> dict[int, str]:
 
 def _bare(answer: str) -> str:
     """
-    Where a name was defined is nobody's business, nor is how mypy numbers type variables. A pair of
-    overloads, for type[T] and for TypeForm[T], is what the pages write as the latter alone.
+    Where a name was defined is nobody's business, nor is how mypy numbers type variables, nor
+    whether it writes any parameters as it read them or as its cache has them. A pair of overloads,
+    for type[T] and for TypeForm[T], is what the pages write as the latter alone.
     """
+    answer = answer.replace("[*Any, **Any]", "...")
     text = FIELDS.sub(_in_order, re.sub(r"`-?\d+", "", PLACE.sub("", answer)))
     if not text.startswith(REVEALED):
         return text
