@@ -60,7 +60,7 @@ def accept(core: Core, queue: Context) -> None:
 def ack_what_came_in(core: Core, held: Context) -> None:
     """With rows of the handler's, and what follows from it."""
     with transaction(core) as begun:
-        with Guest(begun, "CREATE TABLE mine (id INTEGER PRIMARY KEY)") as guest:
+        with Guest(begun, "INSERT INTO mine VALUES (7)") as guest:
             guest.run(1, b"")
         put(core, held.queue, b"follows", tx=begun)
         assert ack(core, held, tx=begun) == DONE

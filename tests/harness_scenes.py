@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from fencepost._calls import Core
+from fencepost._guest import Guest
 from fencepost._pack import Fired
 from fencepost._shelf import Shelf
-from harness_core import START, Held, Verdict, ack, define, die, lib, put, settle, take
+from harness_core import START, Held, Verdict, ack, define, die, lib, put, settle, take, tx
 
 LEASE = 30_000_000
 LATER = START + 10 * LEASE
@@ -118,6 +119,9 @@ def inbox(core: Core) -> int:
 
 
 def inbox_held(core: Core) -> Held:
+    """And a table for its handler's rows."""
+    with tx(core) as begun, Guest(begun, "CREATE TABLE mine (id INTEGER PRIMARY KEY)") as guest:
+        guest.run(1, b"")
     return take(core, inbox(core))[0]
 
 

@@ -289,7 +289,7 @@ MODERATE = settings(
     print_blob=True,
     suppress_health_check=list(HealthCheck),
 )
-LONG = settings(MODERATE, max_examples=600, stateful_step_count=60, derandomize=False)
+LONG = settings(MODERATE, max_examples=300, stateful_step_count=60, derandomize=False)
 
 
 def test_no_history_loses_a_message_or_settles_it_twice() -> None:
