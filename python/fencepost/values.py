@@ -100,6 +100,7 @@ FailureKind: TypeAlias = Literal[
     "undecodable",
     "unencodable",
     "unknown_name",
+    "changed_code",
     "unknown_contract",
     "unsupported_version",
     "fault",

@@ -359,8 +359,8 @@ class _Session(Protocol):  # SQLAlchemy's Session
 Tx: TypeAlias = Transaction | _Cursors | _DriverSql | _Session
 
 # ---- store ------------------------------------------------------------------------------------------------------------
-FailureKind: TypeAlias = Literal["error", "worker_lost", "too_old", "timeout", "damaged", "undecodable", "unencodable", "unknown_name", "unknown_contract",
-                                 "unsupported_version", "fault", "completion_failed", "completion_timeout", "stopped", "confirmed", "replayed"]
+FailureKind: TypeAlias = Literal["error", "worker_lost", "too_old", "timeout", "damaged", "undecodable", "unencodable", "unknown_name", "changed_code",
+                                 "unknown_contract", "unsupported_version", "fault", "completion_failed", "completion_timeout", "stopped", "confirmed", "replayed"]
 
 class Failure(NamedTuple):
     kind: str  # a FailureKind, unless a newer release wrote it
