@@ -231,6 +231,30 @@ def test_a_batch_dies_together(app: App, kit: Kit) -> None:
     assert kit.drain(until_idle=True) == (3, 0, 0, 0)
 
 
+def test_what_the_dead_left_behind_ends_with_it(app: App, kit: Kit) -> None:
+    """In the kit's loop, before anybody else runs in it. What others left there stays."""
+    ended: list[str] = []
+    tasks: list[asyncio.Task[None]] = []
+
+    async def stays(whose: str) -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            ended.append(whose)
+
+    @app.job
+    async def leaves(whose: str) -> None:
+        tasks.append(asyncio.create_task(stays(whose)))
+        await asyncio.sleep(0)
+
+    leaves.enqueue("the living")
+    kit.drain()
+    leaves.enqueue("the dead")
+    with kit.crash_at("handled"):
+        kit.drain()
+    assert ended == ["the dead"]
+
+
 def test_what_is_awaited_is_refused_too(app: App, kit: Kit) -> None:
     refused: list[str] = []
 

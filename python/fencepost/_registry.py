@@ -104,9 +104,8 @@ class Registry:
         return self._workflows.get(name)
 
     def targets(self) -> list[Job[..., Any] | Workflow[..., Any]]:
-        """All jobs and workflows, by their present names."""
-        jobs = [job for name, job in self._jobs.items() if name == job.name]
-        return [*jobs, *(one for name, one in self._workflows.items() if name == one.name)]
+        """All jobs and workflows, each once for each of its names."""
+        return [*self._jobs.values(), *self._workflows.values()]
 
     def workflow_queues(self) -> set[str]:
         """The queues that workflows are declared for."""

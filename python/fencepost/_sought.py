@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 from fencepost._checks import shown
 from fencepost._flow import Flow
 from fencepost._registry import Registry
+from fencepost._runfile import RunState
 from fencepost.errors import Gone, InvalidArgument
 from fencepost.jobs import Job
 from fencepost.store import Store
@@ -22,7 +23,7 @@ SHOWN: Final = 20  # calls that a message shows
 TEXT: Final = 300  # characters of one
 IN_LINE: Final[tuple[State, ...]] = ("pending", "leased")
 ENDED: Final[tuple[State, ...]] = ("done", "dead", "unknown", "cancelled")
-GOING_ON: Final = ("running", "sleeping", "waiting")  # states of runs
+ENDED_RUNS: Final[tuple[RunState, ...]] = ("done", "failed", "parked", "cancelled")
 
 Target: TypeAlias = Job[..., Any] | Workflow[..., Any]
 
@@ -123,15 +124,15 @@ def _ended(store: Store, target: Target) -> Iterator[tuple[str, bytes, str]]:
         for message in _listed(store, target._queue, target.name, ENDED):
             yield f"message {message.id}", _body(store, target, message), message.state
         return
-    after: str | None = None
-    while True:
-        page = store.runs(name=target.name, after=after, limit=PAGE)
-        for run in page:
-            if run.state not in GOING_ON:
+    for state in ENDED_RUNS:
+        after: str | None = None
+        while True:
+            page = store.runs(state, name=target.name, after=after, limit=PAGE)
+            for run in page:
                 yield f"run {run.id}", _arguments(store, run.id), run.state
-        after = page.next
-        if after is None:
-            return
+            after = page.next
+            if after is None:
+                break
 
 
 def _body(store: Store, target: Target, message: Message) -> bytes:
