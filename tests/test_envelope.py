@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -180,6 +182,27 @@ def test_one_that_was_written_by_hand_is_read(
     ((envelope, _, event),) = seen
     assert (envelope.trace, envelope.sent_at.isoformat()) == ("t", "2026-03-01T09:30:00+05:30")
     assert (event, fault) == (Paid(1), Fault("f"))
+
+
+def test_a_foreign_connection_brings_one_by_the_same_rules(
+    payments: Inbox[Paid], kit: Kit, seen: list[Any]
+) -> None:
+    """In the transaction of another SQLite; what came so is compared with what came otherwise."""
+    payments.accept("0", Paid(0), envelope=WHOLE)
+    with closing(sqlite3.connect(kit.store.path, isolation_level="IMMEDIATE")) as db:
+        db.execute("CREATE TABLE mine (n INT)")
+        for id_, again in (("0", "duplicate"), ("1", "accepted")):
+            assert payments.accept(id_, Paid(int(id_)), envelope=WHOLE, tx=db) == again
+        other = WHOLE._replace(trace="another")
+        assert payments.accept("1", Paid(1), envelope=other, tx=db) == "conflict"
+        db.commit()
+    assert payments.accept("1", Paid(1), envelope=WHOLE) == "duplicate"
+    assert payments.accept("1", Paid(1)) == "conflict"
+    kit.drain()
+    assert [(envelope, event) for envelope, _, event in seen] == [
+        (WHOLE, Paid(0)),
+        (WHOLE, Paid(1)),
+    ]
 
 
 def test_a_newer_one_is_a_dead_letter(payments: Inbox[Paid], kit: Kit, seen: list[Any]) -> None:
