@@ -20,6 +20,7 @@ from fencepost import (
     FailureKind,
     Fault,
     RetryLater,
+    Run,
 )
 from fencepost.testing import Kit, override
 from harness_worker import until
@@ -53,6 +54,14 @@ def failing(app: App) -> None:
     def deliver(d: Delivery[str]) -> None:
         raise DeliveryUnknown(SECRET) if d.attempt == 1 else ConnectionError(SECRET)
 
+    def step(said: str) -> None:
+        raise ConnectionError(said)
+
+    @app.workflow(max_attempts=2, backoff=AT_ONCE)
+    async def flow(run: Run, said: str) -> None:
+        await run.options(max_attempts=2, backoff=AT_ONCE).step("step", step, said)
+
+    flow.start(SECRET)
     work.options(key=f"k {SECRET}").enqueue(SECRET)
     inbox.accept(f"1 {SECRET}", {"a": SECRET}, **said)  # type: ignore[arg-type]
     inbox.accept(f"2 {SECRET}", f'"{SECRET}"'.encode(), **said)  # type: ignore[arg-type]
@@ -63,8 +72,8 @@ def failing(app: App) -> None:
 
 def test_no_log_says_what_a_message_says(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """
-    Neither payload nor header, key, lane, destination or what an exception says; the store has all
-    that. Of a real worker, with all that it logs.
+    Neither payload nor header, key, lane, destination, argument or what an exception says; the
+    store has all that. Of a real worker, with all that it logs.
     """
     caplog.set_level(logging.DEBUG)
     app = App(path)
