@@ -98,7 +98,10 @@ def test_the_overview_says_what_the_file_says_and_goes_on_saying_it(
         store.queue("quite new").enqueue(1)
     page.until_text("quite new")
     page.until("document.querySelectorAll('.plot .line').length === 2")
-    assert page.js("document.querySelectorAll('.plot').length") == 2
+    points = "document.querySelector('.inline .line').getAttribute('d').split('L').length"
+    drawn = page.js(points)
+    page.js("location.reload()")
+    page.until(f"document.querySelector('.inline .line') && {points} >= {drawn}")
 
 
 def test_dead_letters_are_replayed_without_a_mouse(page: Browser, serve: Serve, path: Path) -> None:
@@ -262,6 +265,10 @@ def test_a_file_that_is_not_there_is_told_and_seen_when_it_comes(
     page.complaints.clear()  # the browser's own lines for each 503
 
 
+TOO_SMALL = """
+[...document.querySelectorAll('td')].filter((td) => td.scrollWidth > td.clientWidth + 1)
+  .map((td) => td.textContent)
+"""
 VIEWS = ("overview", "dead", "unknown", "inbox", "messages", "lanes", "schedules", "workers")
 
 
@@ -279,3 +286,4 @@ def test_no_view_is_wider_than_a_phone(page: Browser, serve: Serve, shop: Path) 
         page.until(f"document.querySelector('nav a[aria-current]').hash === '#{view}'")
         page.until("document.querySelector('main .card') && !document.querySelector('.loading')")
         assert page.js("document.documentElement.scrollWidth") <= 360, view
+        assert page.js(TOO_SMALL) == [], view

@@ -225,7 +225,7 @@ export function listing(app, params, { state: fixed = null, title, about, queues
     { name: needsQueue ? "message id" : "key", class: "break", grow: !fails(), cell: (m) => m.key ?? none() },
     ...(rows.some((m) => m.lane !== null) ? [{ name: "lane", class: "break", cell: (m) => m.lane ?? none() }] : []),
     { name: "attempt", right: true, cell: (m) => number(m.attempt) },
-    { name: IN_LINE.includes(state) ? "due" : "ended", cell: (m) => moment(m.due ?? m.settled_at, app.now()) },
+    { name: { pending: "due", leased: "lease ends" }[state] ?? "ended", cell: (m) => moment(m.due ?? m.settled_at, app.now()) },
     ...(fails() ? [{ name: "failure", grow: true, class: "failure", cell: (m) => m.failure
       ? [h("span", { class: `chip ${m.state === "dead" ? "bad" : "warn"}` }, m.failure.kind), " ", m.failure.text]
       : none() }] : []),

@@ -207,8 +207,10 @@ function togglePause() {
 }
 
 async function toggleLock() {
-  if (token()) setToken(null);
-  else await unlocked("What changes something needs the token.");
+  if (token()) {
+    setToken(null);
+    if (app.about?.private) location.reload(); // what only the token may see is not left standing
+  } else await unlocked("What changes something needs the token.");
   drawLock();
   look();
 }
@@ -254,6 +256,9 @@ document.querySelector(".skip").addEventListener("click", (event) => {
 });
 addEventListener("hashchange", route);
 addEventListener("keydown", pressed);
+addEventListener("pagehide", () => {
+  if (!app.about?.private || token()) app.samples?.keep();
+});
 document.addEventListener("visibilitychange", () => { if (!document.hidden && !app.paused) look(); });
 route();
 look();

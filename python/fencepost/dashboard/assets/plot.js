@@ -32,11 +32,15 @@ export class Samples {
     const queues = new Map(told.queues.map((queue) => [queue.name, [queue.ended, inLine(queue)]]));
     this.list.push({ at, queues });
     this.list = this.list.filter((sample) => sample.at >= at - SPAN);
+  }
+
+  /** For the page that comes after a reload. */
+  keep() {
     try {
       const list = this.list.map((sample) => [sample.at, [...sample.queues]]);
       sessionStorage.setItem(KEPT, JSON.stringify({ path: this.path, list }));
     } catch {
-      sessionStorage.removeItem(KEPT); // too many queues to keep; the page goes on without
+      sessionStorage.removeItem(KEPT); // too many queues for what a tab may keep
     }
   }
 
@@ -52,26 +56,26 @@ export class Samples {
 
   /** How many ended in a second, sample by sample; of all queues, or of one. Purges are no rate. */
   ended(name = null) {
-    const points = [];
-    let first = 0;
-    for (let i = 1; i < this.list.length; i++) {
-      const after = this.list[i];
-      if (after.at - this.list[i - 1].at > GAP) {
-        points.push({ at: after.at, value: null });
-        first = i;
-        continue;
-      }
-      while (first < i - 1 && after.at - this.list[first].at > SMOOTH) first++;
-      const before = this.list[first];
-      const seconds = after.at - before.at;
-      let count = 0;
-      for (const queue of name === null ? after.queues.keys() : [name]) {
-        const [now, then] = [after.queues.get(queue), before.queues.get(queue)];
-        if (now && then) count += Math.max(0, now[0] - then[0]);
-      }
-      points.push({ at: after.at, value: count / seconds });
+    return this.list.slice(1).map((sample, i) => ({ at: sample.at, value: this.rate(i + 1, name) }));
+  }
+
+  /** Up to a sample; null where none was shortly before it. */
+  rate(index, name) {
+    const after = this.list[index];
+    let first = index;
+    while (first > 0 && after.at - this.list[first].at < SMOOTH && this.list[first].at - this.list[first - 1].at <= GAP) first--;
+    if (first === index) return null;
+    const before = this.list[first];
+    let count = 0;
+    for (const queue of name === null ? after.queues.keys() : [name]) {
+      const [now, then] = [after.queues.get(queue), before.queues.get(queue)];
+      if (now && then) count += Math.max(0, now[0] - then[0]);
     }
-    return points;
+    return count / (after.at - before.at);
+  }
+
+  lately(name = null) {
+    return this.list.length > 1 ? this.rate(this.list.length - 1, name) : null;
   }
 
   line(name = null) {
@@ -79,10 +83,6 @@ export class Samples {
       const these = name === null ? [...queues.values()] : queues.has(name) ? [queues.get(name)] : [];
       return { at, value: these.reduce((sum, [, count]) => sum + count, 0) };
     });
-  }
-
-  lately(name = null) {
-    return this.ended(name).at(-1)?.value ?? null;
   }
 }
 
