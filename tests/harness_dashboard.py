@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 import fencepost
-from fencepost import App, Backoff, Context, Delivery, DeliveryUnknown, PermanentError
+from fencepost import App, Backoff, Context, Delivery, DeliveryUnknown, PermanentError, Run
 from fencepost.cli.demo_app import Quake
 from fencepost.testing import override
 
@@ -65,6 +65,19 @@ class Shop:
             if event.amount < 0:
                 raise PermanentError(f"order {event.order}: {event.amount} cannot be paid")
 
+        @app.workflow(max_attempts=2, backoff=SOON)
+        async def refund(run: Run, order: int) -> str:
+            await run.step("look up the order", str, order)
+            await run.sleep("cool off", timedelta(minutes=20))
+            who = await run.wait("approved by", str, timeout=timedelta(hours=4))
+            return await run.step("pay back", pay_back, order, who)
+
+        def pay_back(order: int, who: str) -> str:
+            if order == 23:
+                raise ConnectionError("the bank does not answer")
+            return f"{order} by {who}"
+
+        self.refund = refund
         self.send_mail, self.resize, self.report = send_mail, resize, report
 
 
@@ -76,6 +89,7 @@ def fill(path: Path, *, now: datetime | None = None) -> Shop:
         kit.advance(1)  # the schedules are known from here on
         for quarter in range(4):
             _morning(shop, quarter)
+            _refunds(shop, quarter)
             for _ in range(3):  # what failed is tried again
                 kit.drain()
                 kit.advance(5)
@@ -109,6 +123,14 @@ def _morning(shop: Shop, quarter: int) -> None:
         shop.payments.accept(f"pay_{number:05d}", Paid(number, -5 if number == 17 else number))
         to = f"https://shop.example/receipts/{number}"
         shop.receipts.send(to, Receipt(number, f"{number}.00"), key=f"receipt:{number}")
+
+
+def _refunds(shop: Shop, quarter: int) -> None:
+    """One a quarter; the first two were approved later, and the second of them failed."""
+    shop.refund.options(id=f"refund of order {21 + 2 * quarter}").start(21 + 2 * quarter)
+    if quarter in (2, 3):
+        approved = shop.refund.handle(f"refund of order {17 + 2 * quarter}")
+        approved.signal("approved by", "ann")
 
 
 def _waiting(shop: Shop, store: fencepost.Store) -> None:

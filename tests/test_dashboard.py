@@ -116,6 +116,40 @@ def test_one_message_and_a_received_one_are_found(look: Web) -> None:
     assert look.refused("GET", "/api/inbox", params=missing)[:2] == (404, "gone")
 
 
+def test_runs_are_told_with_their_steps_as_the_command_line_tells_them(
+    look: Web, filled: Path
+) -> None:
+    runs, after = [], None
+    while True:
+        given: dict[str, Any] = {"after": after} if after else {}
+        page = look.get("runs", limit=3, **given)
+        runs += page["runs"]
+        after = page["next"]
+        if after is None:
+            break
+    states = {run["id"]: run["state"] for run in runs}
+    assert states == {
+        "refund of order 21": "done",
+        "refund of order 23": "failed",
+        "refund of order 25": "waiting",
+        "refund of order 27": "sleeping",
+    }
+    (failed,) = look.get("runs", state="failed", name="refund")["runs"]
+    assert failed["failure"]["text"] == "the bank does not answer"
+    command = [sys.executable, "-m", "fencepost", "--database", str(filled), "workflow", "show"]
+    command += [failed["id"], "--json"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    shown = json.loads(done.stdout)
+    told = look.get("run", id=failed["id"])
+    assert [step["name"] for step in told["steps"]] == [
+        "look up the order",
+        "cool off",
+        "approved by",
+    ]
+    assert {**told, "at": None} == {**shown, "at": None}
+    assert look.refused("GET", "/api/run", params={"id": "none"})[:2] == (404, "gone")
+
+
 def test_schedules_are_told_with_their_next_moment(look: Web) -> None:
     told = {one["job"]: one for one in look.get("schedules")["schedules"]}
     assert told["report"]["rule"] == "0 3 * * *"
@@ -277,7 +311,7 @@ def test_it_may_be_mounted_anywhere(filled: Path) -> None:
     assert page.status_code == 200
     assert 'src="assets/main.js"' in page.text
     assert web.ask("GET", "/ops/queue/assets/main.js").status_code == 200
-    assert web.ask("GET", "/ops/queue/api/status").json()["totals"]["dead"] == 10
+    assert web.ask("GET", "/ops/queue/api/status").json()["totals"]["dead"] == 11
     answer = web.ask("GET", "/ops/queue")
     assert answer.status_code in (307, 308)
     assert answer.headers["location"].endswith("/ops/queue/")

@@ -116,6 +116,29 @@ def test_a_replay_of_what_is_found_keeps_to_the_filter(web: Web, store: Store) -
     assert [m.id for m in store.messages("dead")] == [two]
 
 
+def test_runs_are_cancelled_and_what_failed_goes_on(path: Path) -> None:
+    fill(path)
+    web = Web(dashboard.app(path, allow=["cancel", "replay"], token=TOKEN), token=TOKEN)
+
+    def told(deed: str, number: int) -> str:
+        outcome: str = web.post(deed, {"id": f"refund of order {number}"})["outcome"]
+        return outcome
+
+    assert [told("cancel-run", number) for number in (25, 21, 99)] == ["cancelled", "ended", "gone"]
+    assert [told("resume-run", number) for number in (23, 21, 99)] == [
+        "resumed",
+        "not failed",
+        "gone",
+    ]
+    states = {run["id"]: run["state"] for run in web.get("runs")["runs"]}
+    assert states == {
+        "refund of order 21": "done",
+        "refund of order 23": "running",
+        "refund of order 25": "cancelled",
+        "refund of order 27": "sleeping",
+    }
+
+
 def test_dead_letters_are_counted_before_they_are_discarded(
     web: Web, store: Store, clock: Clock
 ) -> None:

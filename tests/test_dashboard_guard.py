@@ -30,6 +30,8 @@ DEEDS: dict[str, tuple[str, Any]] = {
     "pause": ("pause", {"queue": "q"}),
     "resume": ("pause", {"queue": "q"}),
     "release": ("release", {"queue": "q", "lane": "l"}),
+    "cancel-run": ("cancel", {"id": "r"}),
+    "resume-run": ("replay", {"id": "r"}),
     "discard": ("discard", {"before": "2026-01-01T00:00:00Z"}),
 }
 SECRET = "/api/messages/1/content"

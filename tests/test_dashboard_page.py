@@ -92,7 +92,7 @@ def test_the_overview_says_what_the_file_says_and_goes_on_saying_it(
         assert name in page.text("table")
         if queue["paused"]:
             assert "paused" in page.text("table")
-    assert "1,735" in page.text(".tiles")
+    assert "1,737" in page.text(".tiles")
     assert "Pause" not in page.text("table"), "it only reads"
     with fencepost.open(shop) as store:
         store.queue("quite new").enqueue(1)
@@ -159,6 +159,20 @@ def test_a_send_in_doubt_is_confirmed_with_a_note(page: Browser, serve: Serve, s
     page.click("Confirm", "dialog")
     page.until_text("4 confirmed", "#toasts")
     page.until_text("No delivery is in doubt.")
+
+
+def test_a_run_is_drawn_on_a_line_of_time(page: Browser, serve: Serve, shop: Path) -> None:
+    page.open(serve(shop))
+    page.until_text("Workflows", "nav")
+    page.js("location.hash = '#runs'")
+    page.click("refund of order 25")
+    page.until_text("approved by", "dialog table")
+    assert "waits" in page.text("dialog table")
+    assert "left" in page.text("dialog table")
+    assert page.js("document.querySelectorAll('dialog .track .step').length") == 3
+    widths = "[...document.querySelectorAll('dialog .step')].map((e) => +e.getAttribute('width'))"
+    look_up, cool_off, approval = page.js(widths)
+    assert 0 < look_up < cool_off < approval < 100
 
 
 HOSTILE = (
@@ -269,7 +283,17 @@ TOO_SMALL = """
 [...document.querySelectorAll('td')].filter((td) => td.scrollWidth > td.clientWidth + 1)
   .map((td) => td.textContent)
 """
-VIEWS = ("overview", "dead", "unknown", "inbox", "messages", "lanes", "schedules", "workers")
+VIEWS = (
+    "overview",
+    "dead",
+    "unknown",
+    "inbox",
+    "runs",
+    "messages",
+    "lanes",
+    "schedules",
+    "workers",
+)
 
 
 def test_no_view_is_wider_than_a_phone(page: Browser, serve: Serve, shop: Path) -> None:

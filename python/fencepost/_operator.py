@@ -17,8 +17,10 @@ from typing import Any, Final, NamedTuple
 import fencepost
 from fencepost import _pack
 from fencepost._file import file_of
+from fencepost._runfile import RunFile
 from fencepost._schedule import MISSED, following
-from fencepost.errors import InvalidArgument
+from fencepost._timeline import Timeline
+from fencepost.errors import Gone, InvalidArgument
 from fencepost.spans import moment as moment_of
 
 REST: Final = "(others)"  # a queue's name cannot be told from it, but then it is not among the rest
@@ -68,6 +70,24 @@ def value(body: bytes) -> Any:
         return json.loads(body)
     except (ValueError, RecursionError):
         return {"base64": base64.b64encode(body).decode("ascii")}
+
+
+def run_told(run: fencepost.RunInfo) -> dict[str, Any]:
+    """A run of a workflow, without what it was given, recorded and returned."""
+    return {**run._asdict(), "failure": None if run.failure is None else run.failure._asdict()}
+
+
+def timeline_told(found: Timeline) -> dict[str, Any]:
+    """A run, the moment of the look, and its steps in the order in which they began."""
+    steps = [
+        {
+            **bar._asdict(),
+            "seconds": bar.seconds,
+            "failure": None if bar.failure is None else bar.failure._asdict(),
+        }
+        for bar in found.bars
+    ]
+    return {**run_told(found.run), "at": found.at, "steps": steps}
 
 
 def ended(queue: dict[str, Any]) -> int:
@@ -205,6 +225,25 @@ def retry(
         return "not unknown" if dealt_with else answer.outcome
 
     return _each(store, wanted, act, "unknown")
+
+
+def cancel_run(store: fencepost.Store, id: str) -> str:
+    """And its children: cancelled; ended (it was before); gone."""
+    try:
+        return "cancelled" if RunFile(file_of(store), id).cancel(None) else "ended"
+    except Gone:
+        return "gone"
+
+
+def resume_run(store: fencepost.Store, id: str) -> str:
+    """Once more from the step that failed: resumed; not failed (nor parked); gone."""
+    try:
+        RunFile(file_of(store), id).resume()
+    except Gone:
+        return "gone"
+    except InvalidArgument:
+        return "not failed"
+    return "resumed"
 
 
 def _look_up(store: fencepost.Store, seen: Seen | fencepost.Message) -> fencepost.Message | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from rich.console import Console
 from rich.text import Text
@@ -21,24 +21,6 @@ STYLES: Final = {
 }
 WIDTH_MIN: Final = 12
 WIDTH_MAX: Final = 60
-
-
-def told(found: Timeline) -> dict[str, Any]:
-    """The same as a document."""
-    run = found.run
-    return {
-        **run._asdict(),
-        "failure": None if run.failure is None else run.failure._asdict(),
-        "at": found.at,
-        "steps": [
-            {
-                **bar._asdict(),
-                "seconds": bar.seconds,
-                "failure": None if bar.failure is None else bar.failure._asdict(),
-            }
-            for bar in found.bars
-        ],
-    }
 
 
 def drawn(found: Timeline, console: Console | None = None) -> None:

@@ -9,11 +9,12 @@ from typing import Any, cast, get_args
 import click
 
 import fencepost
+from fencepost._operator import run_told, timeline_told
 from fencepost._runfile import RunFile
 from fencepost._timeline import timeline
 from fencepost.cli.database import Database
 from fencepost.cli.output import Column, document, json_option, page_options, printable, table
-from fencepost.cli.timeline import drawn, told
+from fencepost.cli.timeline import drawn
 from fencepost.workflow import ATTEMPTS, QUEUE
 
 STATES = get_args(fencepost.RunState)
@@ -51,7 +52,7 @@ def list_(
             if after is None:
                 break
     if as_json:
-        document({"runs": [told_of(run) for run in found], "next": after})
+        document({"runs": [run_told(run) for run in found], "next": after})
         return
     table(
         [
@@ -94,7 +95,7 @@ def show(database: Database, id: str, payload: bool, as_json: bool) -> None:
         found = timeline(store._file, id)
         values = _values(store, id) if payload else None
     if as_json:
-        document({**told(found), **({} if values is None else {"values": values})})
+        document({**timeline_told(found), **({} if values is None else {"values": values})})
         return
     drawn(found)
     for name, value in (values or {}).items():
@@ -212,11 +213,6 @@ def delete(database: Database, id: str, as_json: bool) -> None:
 
 
 # ---- what they share -----------------------------------------------------------------------------
-
-
-def told_of(run: fencepost.RunInfo) -> dict[str, Any]:
-    """A run as a document."""
-    return {**run._asdict(), "failure": None if run.failure is None else run.failure._asdict()}
 
 
 def _encoded(text: str) -> bytes:

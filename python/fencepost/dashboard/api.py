@@ -8,9 +8,12 @@ so that a busy file holds up neither the event loop nor the threads of the appli
                                     before, after, limit
     GET  api/messages/ID            one message; …/ID/content its payload, headers and result
     GET  api/inbox                  one message by its own id: address, message_id
+    GET  api/runs                   runs of workflows: state, name, after, limit
+    GET  api/run                    one of them by its id, with its steps
     GET  api/lanes                  those of a queue that stand still: queue, after, limit
     GET  api/schedules, api/workers
-    POST api/replay, retry, confirm, cancel, release, pause, resume, discard       (deeds.py)
+    POST api/replay, retry, confirm, cancel, release, pause, resume, discard, cancel-run,
+         resume-run                 (deeds.py)
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ from starlette.routing import Route
 
 import fencepost
 from fencepost import _operator as operator
+from fencepost._file import file_of
+from fencepost._timeline import timeline
 from fencepost.dashboard import deeds
 from fencepost.dashboard.answers import Refused, answer, in_words, refusal
 from fencepost.dashboard.guard import Rules
@@ -71,6 +76,17 @@ class _Lanes(_Asked):
     queue: str
     after: str = ""
     limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 50
+
+
+class _Runs(_Asked):
+    state: fencepost.RunState | None = None
+    name: str | None = None
+    after: str | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 50
+
+
+class _Run(_Asked):
+    id: str
 
 
 class _Received(_Asked):
@@ -137,6 +153,8 @@ def routes(source: Source, rules: Rules) -> Iterator[Route]:
     yield get("messages/{id}", _One, looks.message)
     yield get("messages/{id}/content", _One, looks.content, secret="payloads")
     yield get("inbox", _Received, looks.received)
+    yield get("runs", _Runs, looks.runs)
+    yield get("run", _Run, looks.run)
     yield get("lanes", _Lanes, looks.lanes)
     yield get("schedules", _About, looks.schedules)
     yield get("workers", _About, looks.workers)
@@ -195,6 +213,15 @@ class _Looks:
         if found is None:
             raise Refused(404, "gone", f"there is no message {asked.message_id} at {asked.address}")
         return operator.message_told(found)
+
+    def runs(self, asked: _Runs) -> dict[str, Any]:
+        with self._source.store() as store:
+            page = store.runs(asked.state, name=asked.name, after=asked.after, limit=asked.limit)
+        return {"runs": [operator.run_told(run) for run in page], "next": page.next}
+
+    def run(self, asked: _Run) -> dict[str, Any]:
+        with self._source.store() as store:
+            return operator.timeline_told(timeline(file_of(store), asked.id))
 
     def lanes(self, asked: _Lanes) -> dict[str, Any]:
         with self._source.store() as store:

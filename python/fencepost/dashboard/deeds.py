@@ -72,6 +72,10 @@ class OfLane(msgspec.Struct, forbid_unknown_fields=True):
     lane: str
 
 
+class OfRun(msgspec.Struct, forbid_unknown_fields=True):
+    id: str
+
+
 class Discard(msgspec.Struct, forbid_unknown_fields=True):
     """Dead letters that died before a moment; counts only, unless `apply`."""
 
@@ -144,6 +148,14 @@ def _release(store: fencepost.Store, wanted: OfLane) -> dict[str, Any]:
     return {"queue": wanted.queue, "lane": wanted.lane, "released": released}
 
 
+def _cancel_run(store: fencepost.Store, wanted: OfRun) -> dict[str, Any]:
+    return {"id": wanted.id, "outcome": operator.cancel_run(store, wanted.id)}
+
+
+def _resume_run(store: fencepost.Store, wanted: OfRun) -> dict[str, Any]:
+    return {"id": wanted.id, "outcome": operator.resume_run(store, wanted.id)}
+
+
 def _discard(store: fencepost.Store, wanted: Discard) -> dict[str, Any]:
     """A slice; `more`: once more would find some."""
     count = store.purge(
@@ -164,5 +176,7 @@ DEEDS: Final[tuple[Deed[Any], ...]] = (
     Deed("pause", "pause", OfQueue, _pause),
     Deed("resume", "pause", OfQueue, _resume),
     Deed("release", "release", OfLane, _release),
+    Deed("cancel-run", "cancel", OfRun, _cancel_run),
+    Deed("resume-run", "replay", OfRun, _resume_run),
     Deed("discard", "discard", Discard, _discard),
 )

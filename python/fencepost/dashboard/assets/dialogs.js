@@ -92,15 +92,20 @@ export function one(app, message, deeds) {
     }
   };
   const rows = FIELDS.map(([name, value]) => [name, value(message, app.now())]).filter(([, value]) => value);
-  const dialog = h("dialog", { class: "message", "aria-labelledby": "one-title" },
-    h("div", { class: "row" }, h("h2", { id: "one-title" }, `Message ${message.id}`), h("span", { class: "space" }),
-      h("button", { class: "quiet icon", "aria-label": "Close", onclick: () => dialog.close("") }, "✕")),
+  return over(`Message ${message.id}`, [
     h("dl", { class: "fields" }, rows.map(([name, value]) => [h("dt", null, name), h("dd", null, value)])),
     message.failure?.text ? block(message.failure.text) : null,
     payload,
-    h("div", { class: "row end" },
-      app.may("payloads") ? h("button", { onclick: show }, "Show payload") : h("small", { class: "dim" }, "Payloads are not shown by this dashboard."),
-      h("span", { class: "space" }),
-      deeds.map(([label, act, style]) => h("button", { class: style, onclick: () => { dialog.close(""); act(); } }, label))));
+  ], deeds, app.may("payloads") ? h("button", { onclick: show }, "Show payload") : h("small", { class: "dim" }, "Payloads are not shown by this dashboard."));
+}
+
+/** Something over the page under a title; `deeds`: [label, act, style] of what may be done to it. */
+export function over(title, content, deeds, foot = null) {
+  const dialog = h("dialog", { class: "message", "aria-labelledby": "one-title" },
+    h("div", { class: "row" }, h("h2", { id: "one-title" }, title), h("span", { class: "space" }),
+      h("button", { class: "quiet icon", "aria-label": "Close", onclick: () => dialog.close("") }, "✕")),
+    content,
+    foot || deeds.length ? h("div", { class: "row end" }, foot, h("span", { class: "space" }),
+      deeds.map(([label, act, style]) => h("button", { class: style, onclick: () => { dialog.close(""); act(); } }, label))) : null);
   return shown(dialog);
 }

@@ -6,6 +6,7 @@ import { isOpen, keys, toast, unlocked } from "./dialogs.js";
 import { Samples } from "./plot.js";
 import { overview } from "./overview.js";
 import { listing } from "./listing.js";
+import { runs } from "./runs.js";
 import { inbox, lanes, schedules, workers } from "./places.js";
 
 const EVERY = 2000; // milliseconds between two looks; longer while nobody answers
@@ -26,6 +27,7 @@ const VIEWS = {
     }),
   },
   inbox: { title: "Inbox", make: inbox, when: has("inbox") },
+  runs: { title: "Workflows", make: runs, when: has("wake-up") },
   messages: { title: "Messages", make: (app, params) => listing(app, params, { title: "Messages", about: "" }) },
   lanes: { title: "Lanes", make: lanes, when: (status) => status.totals.waiting > 0 },
   schedules: { title: "Schedules", make: schedules },
