@@ -22,7 +22,7 @@ PROMISED = {
     "G-B": [(1, 9)],
     "G-C": [(1, 10)],
 }
-SCENARIOS = ["H6", "H8", "H11", "H12", "H15"]
+SCENARIOS = ["H6", "H8", "H11", "H12", "H13", "H15"]
 
 
 def rows() -> list[str]:

@@ -92,6 +92,21 @@ async def test_one_that_sleeps_is_due_at_its_moment_and_not_before(
     assert await taken(line) == ["a"]
 
 
+async def test_a_pass_puts_its_workflow_to_sleep(line: Scheduler, clock: Clock) -> None:
+    """A67: until a moment of the caller's clock; one that has passed is now."""
+    await line.make_ready("a")
+    out = await line.next_ready(NOW)
+    assert out is not None
+    await line.wake_at(out, NOON + MINUTE)
+    clock.advance(MINUTE - MOMENT)
+    assert await line.next_ready(NOW) is None
+    clock.advance(MOMENT)
+    again = await line.next_ready(NOW)
+    assert again is not None
+    await line.wake_at(again, NOON - MINUTE)
+    assert await taken(line) == ["a"]
+
+
 async def test_who_waits_is_woken_by_what_comes(waiting_line: Scheduler) -> None:
     """A64, G-A3: of another process, too; and is answered None when its time is up."""
     line = waiting_line
