@@ -6,24 +6,6 @@
 #include "pass.h"
 #include "record.h"
 
-static int check_id(const char *id, int32_t id_bytes, fp_error *err) {
-  return check_name("a workflow's id", (span){id, id_bytes}, KEY_BYTES_MAX, err);
-}
-
-/* One that a caller may write. */
-static int check_key(span key, fp_error *err) {
-  int code = check_name("a record's key", key, KEY_BYTES_MAX, err);
-  if (code == FP_OK && record_reserved(key)) {
-    code = err_set(err, FP_INVALID, "the key '%.*s' begins like those that the store gives itself",
-                   (int)key.bytes, key.at);
-  }
-  return code;
-}
-
-static int check_value(int64_t bytes, fp_error *err) {
-  return check_between("a value's bytes", bytes, -1, BODY_BYTES_MAX, err);
-}
-
 /* Gives the rows to the caller, or frees them, and counts out. */
 static int leave_with(fp_store *store, int code, pack *p, fp_rows *rows, fp_error *err) {
   *rows = (fp_rows){0};
@@ -47,12 +29,12 @@ static int check_records(const fp_records *all, int64_t *bytes, fp_error *err) {
     code = check_between("the id's bytes", r->id_bytes, 1, KEY_BYTES_MAX, err);
     if (code == FP_OK) code = check_between("the key's bytes", r->key_bytes, 1, KEY_BYTES_MAX, err);
     if (code == FP_OK) code = check_between("kind", r->kind, 0, FP_RECORD_SHOWN_MAX, err);
-    if (code == FP_OK) code = check_value(r->value_bytes, err);
+    if (code == FP_OK) code = flow_check_value(r->value_bytes, err);
     if (code == FP_OK) {
       code = check_between("the start of a step", r->started_us, -1, MOMENT_US_MAX, err);
     }
-    if (code == FP_OK) code = check_id(blob, (int32_t)r->id_bytes, err);
-    if (code == FP_OK) code = check_key((span){blob + r->id_bytes, r->key_bytes}, err);
+    if (code == FP_OK) code = flow_check_id(blob, (int32_t)r->id_bytes, err);
+    if (code == FP_OK) code = flow_check_key((span){blob + r->id_bytes, r->key_bytes}, err);
     int64_t value_bytes = r->value_bytes < 0 ? 0 : r->value_bytes;
     blob += r->id_bytes + r->key_bytes + value_bytes;
     *bytes += ROW_BYTES + value_bytes;
@@ -82,7 +64,7 @@ static int check_end(const fp_end *e, const char **blob, fp_error *err) {
   for (int i = 0; code == FP_OK && i < COUNT_OF(limit); i++) {
     code = check_between(limit[i].name, limit[i].value, limit[i].low, limit[i].high, err);
   }
-  if (code == FP_OK) code = check_id(*blob, (int32_t)e->id_bytes, err);
+  if (code == FP_OK) code = flow_check_id(*blob, (int32_t)e->id_bytes, err);
   const int64_t part[] = {e->id_bytes, e->waiting_bytes, e->result_bytes, e->kind_bytes,
                           e->code_bytes, e->text_bytes};
   for (int i = 0; code == FP_OK && i < COUNT_OF(part); i++) *blob += part[i] < 0 ? 0 : part[i];
@@ -126,8 +108,8 @@ int fp_record_find(fp_store *store, fp_tx *tx, const char *id, int32_t id_bytes,
   *row = (fp_rows){0};
   int code = group_enter(store, tx, err);
   if (code != FP_OK) return code;
-  code = check_id(id, id_bytes, err);
-  if (code == FP_OK) code = check_key(f.key, err);
+  code = flow_check_id(id, id_bytes, err);
+  if (code == FP_OK) code = flow_check_key(f.key, err);
   if (code == FP_OK) code = group_look(store, tx, flow_find, &f, err);
   return leave_with(store, code, &rows, row, err);
 }
@@ -136,7 +118,7 @@ int fp_record_find(fp_store *store, fp_tx *tx, const char *id, int32_t id_bytes,
 static int pass_request(fp_store *store, fp_tx *tx, request run, passing *g, fp_error *err) {
   int code = group_enter(store, tx, err);
   if (code != FP_OK) return code;
-  code = check_id(g->workflow.at, (int32_t)g->workflow.bytes, err);
+  code = flow_check_id(g->workflow.at, (int32_t)g->workflow.bytes, err);
   if (code == FP_OK) {
     code = check_between("budget (microseconds)", g->budget_us, 1, SPAN_US_MAX, err);
   }
@@ -190,11 +172,7 @@ int fp_outside_put(fp_store *store, fp_tx *tx, const fp_outside *put, fp_rows *r
   *row = (fp_rows){0};
   int code = group_enter(store, tx, err);
   if (code != FP_OK) return code;
-  code = check_id(put->id, put->id_bytes, err);
-  if (code == FP_OK && put->key != NULL) code = check_key((span){put->key, put->key_bytes}, err);
-  if (code == FP_OK) code = check_value(put->value_bytes, err);
-  if (code == FP_OK) code = check_between("kind", put->kind, 0, FP_RECORD_SHOWN_MAX, err);
-  if (code == FP_OK) code = check_between("the queue", put->queue, 0, QUEUE_MAX, err);
+  code = flow_check_coming(put, err);
   int64_t bytes = put->value_bytes + ROW_BYTES;
   if (code == FP_OK) code = group_run(store, tx, "a signal", bytes, flow_come, &c, err);
   return leave_with(store, code, &rows, row, err);
@@ -205,7 +183,7 @@ static int ask(fp_store *store, fp_tx *tx, const char *what, request run, asking
                fp_error *err) {
   int code = group_enter(store, tx, err);
   if (code != FP_OK) return code;
-  code = check_id(g->id.at, (int32_t)g->id.bytes, err);
+  code = flow_check_id(g->id.at, (int32_t)g->id.bytes, err);
   if (code == FP_OK) code = check_between("the queue", g->queue, 0, QUEUE_MAX, err);
   if (code == FP_OK) code = group_run(store, tx, what, ROW_BYTES, run, g, err);
   group_leave(store);

@@ -7,6 +7,7 @@
 #include "claim.h"
 #include "enqueue.h"
 #include "fault.h"
+#include "flow.h"
 #include "group.h"
 #include "orphans.h"
 
@@ -19,8 +20,10 @@ typedef struct gathered {
     settling settle;
     claiming claim;
     cancelling cancel;
+    starting start;
+    coming come;
   } as;
-  pack rows; /* of a claim */
+  pack rows; /* of a claim, or of what came */
 } gathered;
 
 static void will(gathered *g, const char *what, int64_t bytes, request run, fp_call *call) {
@@ -50,6 +53,19 @@ static int prepare_cancel(gathered *g, fp_call *call) {
   return check_between("the number of messages", call->count, 0, BATCH_MAX, &call->err);
 }
 
+static int prepare_start(gathered *g, fp_call *call) {
+  g->as.start = (starting){.start = call->start};
+  will(g, "a workflow's start", call->start->args_bytes + 2 * ROW_BYTES, flow_start, call);
+  return flow_check_start(call->start, &call->err);
+}
+
+static int prepare_outside(gathered *g, fp_call *call) {
+  g->rows = pack_of(RECORDED_WIDTH);
+  g->as.come = (coming){.put = call->outside, .rows = &g->rows};
+  will(g, "a signal", call->outside->value_bytes + ROW_BYTES, flow_come, call);
+  return flow_check_coming(call->outside, &call->err);
+}
+
 static int prepare(gathered *g, fp_call *call) {
   int64_t bytes;
   int code;
@@ -70,14 +86,26 @@ static int prepare(gathered *g, fp_call *call) {
       return prepare_step(g, call);
     case FP_CALL_CANCEL:
       return prepare_cancel(g, call);
+    case FP_CALL_START:
+      return prepare_start(g, call);
+    case FP_CALL_OUTSIDE:
+      return prepare_outside(g, call);
     default:
       return err_set(&call->err, FP_INVALID, "%d is no call that can be gathered", call->verb);
   }
 }
 
+static bool has_rows(const fp_call *call) {
+  return call->verb == FP_CALL_STEP || call->verb == FP_CALL_OUTSIDE;
+}
+
 static void answer(gathered *g, fp_call *call) {
-  if (call->code == FP_OK && call->verb == FP_CALL_STEP) {
-    call->code = pack_take(&g->rows, call->claims, &call->err);
+  if (call->code == FP_OK && call->verb == FP_CALL_START) {
+    call->ids[0] = g->as.start.message;
+    call->created[0] = g->as.start.created;
+  }
+  if (call->code == FP_OK && has_rows(call)) {
+    call->code = pack_take(&g->rows, call->rows, &call->err);
   } else {
     pack_free(&g->rows);
   }
@@ -89,7 +117,7 @@ static int run_all(fp_store *store, int32_t count, fp_call *const *calls, gather
   int32_t standing = 0;
   bool claims = false;
   for (int32_t i = 0; i < count; i++) {
-    if (calls[i]->verb == FP_CALL_STEP) *calls[i]->claims = (fp_rows){0};
+    if (has_rows(calls[i])) *calls[i]->rows = (fp_rows){0};
     calls[i]->code = prepare(&all[i], calls[i]);
     if (calls[i]->code != FP_OK) continue;
     claims = claims || (calls[i]->verb == FP_CALL_STEP && calls[i]->take->limit > 0);

@@ -6,45 +6,14 @@
 #include "group.h"
 #include "record.h"
 
-static int check_id(const char *id, int32_t id_bytes, fp_error *err) {
-  return check_name("a workflow's id", (span){id, id_bytes}, KEY_BYTES_MAX, err);
-}
-
-static int check_parent(const fp_parent *p, fp_error *err) {
-  const span key = {p->key, p->key_bytes};
-  int code = check_id(p->id, p->id_bytes, err);
-  if (code == FP_OK) code = check_name("a child's key", key, KEY_BYTES_MAX, err);
-  if (code == FP_OK && record_reserved(key)) {
-    code = err_set(err, FP_INVALID, "the key '%.*s' begins like those that the store gives itself",
-                   (int)key.bytes, key.at);
-  }
-  return code;
-}
-
 /* ---- start ---- */
-
-static int check_start(const fp_start *s, fp_error *err) {
-  int64_t most = s->absolute ? MOMENT_US_MAX : SPAN_US_MAX;
-  int code = check_id(s->id, s->id_bytes, err);
-  if (code == FP_OK) code = check_between("the queue", s->queue, 1, QUEUE_MAX, err);
-  if (code == FP_OK) code = check_between("kind", s->kind, 1, INT64_MAX, err);
-  if (code == FP_OK) code = check_between("the arguments' bytes", s->args_bytes, -1, BODY_BYTES_MAX,
-                                          err);
-  if (code == FP_OK) code = check_between("the headers' bytes", s->header_bytes, -1,
-                                          HEADERS_BYTES_MAX, err);
-  if (code == FP_OK) code = check_between("delay (microseconds)", s->delay_us, 0, most, err);
-  if (code == FP_OK) code = check_between("priority", s->priority, PRIORITY_MIN, PRIORITY_MAX, err);
-  if (code == FP_OK) code = check_between("max_attempts", s->max_attempts, -1, ATTEMPTS_MAX, err);
-  if (code == FP_OK && s->parent != NULL) code = check_parent(s->parent, err);
-  return code;
-}
 
 int fp_start_run(fp_store *store, fp_tx *tx, const fp_start *start, int64_t *message,
                  int32_t *created, fp_error *err) {
   starting g = {.start = start};
   int code = group_enter(store, tx, err);
   if (code != FP_OK) return code;
-  code = check_start(start, err);
+  code = flow_check_start(start, err);
   int64_t bytes = start->args_bytes + 2 * ROW_BYTES;
   if (code == FP_OK) code = group_run(store, tx, "a workflow's start", bytes, flow_start, &g, err);
   *message = g.message;
@@ -59,7 +28,7 @@ int fp_start_job(fp_store *store, fp_tx *tx, const fp_put *put, const fp_parent 
   int64_t bytes = 0;
   int code = group_enter(store, tx, err);
   if (code != FP_OK) return code;
-  code = check_parent(parent, err);
+  code = flow_check_parent(parent, err);
   if (code == FP_OK && (put->count != 1 || put->key_bytes != NULL)) {
     code = err_set(err, FP_INVALID, "a child is one message, and its key is given to it");
   }
@@ -80,9 +49,9 @@ int fp_run_fork(fp_store *store, fp_tx *tx, const char *id, int32_t id_bytes, co
   g.start.parent = NULL;
   int code = group_enter(store, tx, err);
   if (code != FP_OK) return code;
-  code = check_id(id, id_bytes, err);
+  code = flow_check_id(id, id_bytes, err);
   if (code == FP_OK && key != NULL) code = check_name("a record's key", g.key, KEY_BYTES_MAX, err);
-  if (code == FP_OK) code = check_start(&g.start, err);
+  if (code == FP_OK) code = flow_check_start(&g.start, err);
   if (code == FP_OK) code = group_run(store, tx, "a fork", ROW_BYTES, flow_fork, &g, err);
   *message = g.message;
   group_leave(store);
@@ -155,7 +124,7 @@ int fp_run_get(fp_store *store, fp_tx *tx, const char *id, int32_t id_bytes, fp_
   question q = {.id = {id, id_bytes}, .rows = pack_of(RUN_WIDTH)};
   int code = group_enter(store, tx, err);
   if (code != FP_OK) return code;
-  return answer(store, tx, check_id(id, id_bytes, err), show, &q, row, err);
+  return answer(store, tx, flow_check_id(id, id_bytes, err), show, &q, row, err);
 }
 
 int fp_run_list(fp_store *store, const fp_run_filter *filter, fp_rows *rows, int64_t next[3],
@@ -183,7 +152,7 @@ int fp_record_page(fp_store *store, fp_tx *tx, const char *id, int32_t id_bytes,
   *more = 0;
   int code = group_enter(store, tx, err);
   if (code != FP_OK) return code;
-  code = check_id(id, id_bytes, err);
+  code = flow_check_id(id, id_bytes, err);
   if (code == FP_OK) code = check_between("limit", limit, 1, SLICE_MAX, err);
   code = answer(store, tx, code, page, &q, rows, err);
   if (code == FP_OK) *more = q.more;

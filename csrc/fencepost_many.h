@@ -8,7 +8,9 @@ enum {
   FP_CALL_ENQUEUE = 1,
   FP_CALL_SETTLE = 2,
   FP_CALL_STEP = 3,
-  FP_CALL_CANCEL = 4
+  FP_CALL_CANCEL = 4,
+  FP_CALL_START = 5,
+  FP_CALL_OUTSIDE = 6
 };
 
 /* One of the functions of fencepost.h, without a transaction; its answers go where that function's
@@ -17,14 +19,16 @@ typedef struct fp_call {
   int32_t verb;           /* FP_CALL_… */
   int32_t code;           /* out */
   const fp_put *put;      /* ENQUEUE */
-  int64_t *ids;
-  unsigned char *created;
+  int64_t *ids;           /* and of START: one */
+  unsigned char *created; /* the same */
   const fp_settle *settle; /* SETTLE, STEP */
   int32_t *answers;       /* and of CANCEL */
   const fp_take *take;    /* STEP, which does not wait here */
-  fp_rows *claims;        /* to be given back */
+  fp_rows *rows;          /* of STEP and OUTSIDE, to be given back */
   int32_t count;          /* CANCEL */
   const int64_t *messages;
+  const fp_start *start;  /* START, of nobody's child */
+  const fp_outside *outside; /* OUTSIDE */
   fp_error err;
 } fp_call;
 

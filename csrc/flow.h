@@ -14,6 +14,14 @@ enum {
   RUN_WIDTH = 11      /* of fp_run_get's and fp_run_list's */
 };
 
+/* ---- what is asked of their arguments ---- */
+int flow_check_id(const char *id, int32_t id_bytes, fp_error *err);
+int flow_check_key(span key, fp_error *err); /* one that a caller may write */
+int flow_check_value(int64_t bytes, fp_error *err);
+int flow_check_parent(const fp_parent *p, fp_error *err);
+int flow_check_start(const fp_start *s, fp_error *err);
+int flow_check_coming(const fp_outside *put, fp_error *err);
+
 /* ---- passes ---- */
 typedef struct ending {
   const fp_records *records; /* NULL: none */

@@ -18,22 +18,13 @@ from harness_stub import CACHE, PAGES, ROOT, Page, differences
 
 pytest.importorskip("mypy")
 
-# On the pages, and not in the package yet.
-NOT_YET = {"Workflow.aio", "WorkflowHandle.aio"}
-NOT_YET |= {"AsyncWorkflow", "AsyncWorkflowHandle", "AsyncStore.runs"}
-
 ALIASES = {"Row", "Span", "State", "StrPath", "Tx", "Accepted", "Point"}  # not asked about
 ALIASES |= {"FailureKind"}
 OURS = {"Clock", "Crash"}  # of fencepost.testing: for our own tests
 
 
-def is_not_yet(name: str) -> bool:
-    return bool(NOT_YET & {name, name.partition(".")[0]})
-
-
 def test_each_name_is_there_and_of_its_type(tmp_path: Path) -> None:
-    found = differences([Page(module) for module in PAGES], tmp_path)
-    assert [one for one in found if not is_not_yet(one.name)] == []
+    assert differences([Page(module) for module in PAGES], tmp_path) == []
 
 
 @pytest.mark.parametrize("module", PAGES)
@@ -63,7 +54,7 @@ def test_the_comparison_sees_what_differs(tmp_path: Path) -> None:
     )
     assert found["Kit.advance"].said == "(span: float | timedelta)"
     told = {"Handle.status", "WorkflowHandle.status", "Kit.advance"}
-    assert {name for name in found if not is_not_yet(name)} == told
+    assert set(found) == told
 
 
 def checks(*command: str, folder: str) -> None:

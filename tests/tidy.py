@@ -45,8 +45,7 @@ C_FLOORS = [
     "api",
 ]
 # The face: any room may know it, it knows none.
-C_PUBLIC = {"fencepost.h", "fencepost_test.h"}
-C_PUBLIC |= {"fencepost_flow.h", "fencepost_many.h", "fencepost_shelf.h"}
+C_PUBLIC = {f"fencepost{part}.h" for part in ("", "_flow", "_many", "_shelf", "_test")}
 C_NO_HEADER = {"api"}  # rooms whose header is the face
 
 # Python, from the ground up, by the same rule.
@@ -57,7 +56,7 @@ PYTHON_FLOORS = [
     "_pack _codes envelope",
     "_crossing _fates",
     "_requests _keeping _flowpack",
-    "_arguments _calls",
+    "_arguments _calls _flowrequests",
     "_parcels",
     "_watch",
     "_bridge",
@@ -73,6 +72,7 @@ PYTHON_FLOORS = [
     "queues",
     "store",
     "jobs outbox inbox",
+    "_runhandle",
     "workflow",
     "_children",
     "run _flowdesk _schedule",
@@ -98,20 +98,9 @@ PYTHON_FLOORS = [
 ]
 CORE = {"_core", "_core_test", "_lib"}
 CORE_NAMES = {"ffi", "lib"}
-CORE_USERS = {
-    "_lib",
-    "_calls",
-    "_codes",
-    "_crossing",
-    "_flow",
-    "_guest",
-    "_keeping",
-    "_pack",
-    "_requests",
-    "_shelf",
-    "store",
-    "testing",
-}  # who may touch what cffi made
+# Who may touch what cffi made.
+CORE_USERS = {"_lib", "_calls", "_codes", "_crossing", "_flow", "_flowrequests", "_guest"}
+CORE_USERS |= {"_keeping", "_pack", "_requests", "_shelf", "store", "testing"}
 
 # Files that nothing imports, because people and tools begin with them.
 ENTRIES = {"__init__", "__main__", "build_ffi", "conftest", "tidy", "sql", "testing", "cli"}

@@ -20,6 +20,8 @@ from fencepost.aio import (
     AsyncJob,
     AsyncOutbox,
     AsyncQueue,
+    AsyncWorkflow,
+    AsyncWorkflowHandle,
 )
 from fencepost.app import App
 from fencepost.claims import Batch, Claim
@@ -83,6 +85,8 @@ __all__ = [
     "AsyncOutbox",
     "AsyncQueue",
     "AsyncStore",
+    "AsyncWorkflow",
+    "AsyncWorkflowHandle",
     "Backoff",
     "Batch",
     "Busy",

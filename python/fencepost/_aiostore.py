@@ -28,6 +28,7 @@ from fencepost.values import (
 if TYPE_CHECKING:
     from typing_extensions import Self, TypeForm, Unpack
 
+    from fencepost._runfile import RunPage, RunState
     from fencepost.aio import AsyncQueue
     from fencepost.store import Store
 
@@ -109,6 +110,18 @@ class AsyncStore:
     async def message(self, id: int, /) -> Message | None:
         """See `Store.message`."""
         return await self._ask(lambda: self._store.message(id))
+
+    async def runs(
+        self,
+        state: RunState | None = None,
+        *,
+        name: str | None = None,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> RunPage:
+        """See `Store.runs`."""
+        runs = partial(self._store.runs, state, name=name)
+        return await self._ask(lambda: runs(after=after, limit=limit))
 
     async def content(self, id: int, /) -> Content:
         """See `Store.content`."""

@@ -28,6 +28,7 @@ from fencepost._flowpack import (
     inbox_key,
     signal_key,
 )
+from fencepost._flowrequests import Coming, Starting
 from fencepost._lib import ffi, lib
 from fencepost._pack import Borrowed, Cursor, Put
 
@@ -166,18 +167,7 @@ class Flow:
         live: bool,
         wake: bool,
     ) -> tuple[bytes | None, bool]:
-        laid = Borrowed("fp_outside *")
-        into = laid.into
-        into.id, into.id_bytes = laid.view(id), len(id)
-        if key is not None:
-            into.key, into.key_bytes = laid.view(key), len(key)
-        into.value_bytes = lay.length(value)
-        if value is not None:
-            into.value = laid.view(value)
-        into.kind, into.queue, into.live, into.wake = kind, queue, live, wake
-        found = self.core._rows(lib.fp_outside_put, self._tx(tx), into)
-        ((first, length),) = _pack.records(found)
-        return _pack.parts(found.blob, 0, [length])[0][0], bool(first)
+        return self.core.run(tx, Coming(id, key, value, kind, queue, live=live, wake=wake))
 
     def discard(self, tx: OpenTx | None, id: bytes) -> int:
         """All records go, and no token of before opens anything; how many went."""
@@ -187,11 +177,7 @@ class Flow:
 
     def start(self, tx: OpenTx | None, start: Start) -> tuple[int, bool]:
         """Its wake-up's id; False: an equal run was there. `Conflict`; of a child, `LeaseLost`."""
-        parent = None if start.parent is None else lay.parent(start.parent)
-        laid = lay.start(start, parent)
-        message, created = ffi.new("int64_t *"), ffi.new("int32_t *")
-        self.core._call(lib.fp_start_run, self._tx(tx), laid.into, message, created)
-        return message[0], bool(created[0])
+        return self.core.run(tx, Starting(start))
 
     def start_job(self, tx: OpenTx | None, put: Put, parent: Parent) -> tuple[int, bool]:
         """One message without a key as the child of a run. `LeaseLost`."""

@@ -112,7 +112,7 @@ class Stepping(Request["tuple[list[int], Packed]"]):
 
     def lay(self, call: Any) -> None:
         call.verb, call.take, call.answers = lib.FP_CALL_STEP, self._taken.into, self._answers
-        call.claims = self._rows
+        call.rows = self._rows
         if self._laid is not None:
             call.settle = self._laid.into
 

@@ -15,7 +15,9 @@ from fencepost._calls import FP, OpenTx
 from fencepost._checks import name_bytes, shown, whole
 from fencepost._file import File
 from fencepost._flow import Flow, RunRow, Start, Stored, signal_key
+from fencepost._flowrequests import Coming
 from fencepost._history import CHILD, DEADLINE, ENDED, LATE, SIGNAL, TRIED, Record
+from fencepost._plans import Plan, Write, here
 from fencepost.errors import Gone, InvalidArgument
 from fencepost.spans import moment
 from fencepost.transactions import unwrap
@@ -125,12 +127,23 @@ class RunFile:
 
     def signal(self, tx: OpenTx | None, name: str, value: bytes) -> bool:
         """Whether it is the first under this name. Raises `Gone` for a run that has ended."""
+        return here(self.signaling(tx, name, value))
+
+    def signaling(self, tx: OpenTx | None, name: str, value: bytes) -> Plan[bool]:
         name_bytes(name, "the name of a signal")
-        return self._flow.arrive(tx, self._key, signal_key(name), value)[1]
+        return (yield from self._told(tx, signal_key(name), value, FP.RECORD_WAIT))
 
     def send(self, tx: OpenTx | None, value: bytes) -> None:
         """Raises `Gone` for a run that has ended."""
-        self._flow.deliver(tx, self._key, value)
+        here(self.sending(tx, value))
+
+    def sending(self, tx: OpenTx | None, value: bytes) -> Plan[None]:
+        yield from self._told(tx, None, value, FP.RECORD_INBOX)
+
+    def _told(self, tx: OpenTx | None, key: bytes | None, value: bytes, kind: int) -> Plan[bool]:
+        coming = Coming(self._key, key, value, kind, 0, live=True, wake=True)
+        _, first = yield Write(self.file, tx, coming)
+        return bool(first)
 
     def cancel(self, tx: OpenTx | None) -> bool:
         """False: it had ended before. Raises `Gone`."""

@@ -24,14 +24,17 @@ from fencepost.envelope import NOTHING, Envelope
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from fencepost._runfile import Step
     from fencepost.claims import Claim
     from fencepost.inbox import Accepted, Inbox
     from fencepost.jobs import Call, Handle, Job, Seen, Status
     from fencepost.outbox import Outbox
     from fencepost.queues import Queue
     from fencepost.values import Enqueued, Options, Span
+    from fencepost.workflow import Workflow, WorkflowHandle
 
 __all__ = ["AsyncClaim", "AsyncHandle", "AsyncInbox", "AsyncJob", "AsyncOutbox", "AsyncQueue"]
+__all__ += ["AsyncWorkflow", "AsyncWorkflowHandle"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -98,6 +101,56 @@ class AsyncHandle(_AsyncHandle[R]):
     def __init__(self, handle: Handle[R]) -> None:
         super().__init__(handle)
         self.id = handle.id
+
+
+class AsyncWorkflow(Generic[P, R]):
+    """A Workflow's twin."""
+
+    def __init__(self, workflow: Workflow[P, R]) -> None:
+        self._workflow = workflow
+
+    def __repr__(self) -> str:
+        return f"{self._workflow!r}.aio"
+
+    async def start(self, *args: P.args, **kwargs: P.kwargs) -> AsyncWorkflowHandle[R]:
+        """See `Workflow.start`. The arguments are encoded before it awaits anything."""
+        return AsyncWorkflowHandle(await awaited(self._workflow._start(args, kwargs)))
+
+    def handle(self, id: str, /) -> AsyncWorkflowHandle[R]:
+        """See `Workflow.handle`."""
+        return AsyncWorkflowHandle(self._workflow.handle(id))
+
+
+class AsyncWorkflowHandle(_AsyncHandle[R]):
+    """A WorkflowHandle's twin."""
+
+    def __init__(self, handle: WorkflowHandle[R]) -> None:
+        super().__init__(handle)
+        self.id = handle.id
+
+    async def signal(self, name: str, value: object, /) -> bool:
+        """See `WorkflowHandle.signal`."""
+        return await awaited(self._handle._signal(name, value, None))
+
+    async def send(self, value: object, /) -> None:
+        """See `WorkflowHandle.send`."""
+        await awaited(self._handle._send(value, None))
+
+    async def resume(self) -> None:
+        """See `WorkflowHandle.resume`."""
+        await awaited(self._handle._asked(self._handle._run.resume))
+
+    async def fork(self, step: str, /, *, id: str) -> AsyncWorkflowHandle[R]:
+        """See `WorkflowHandle.fork`."""
+        return AsyncWorkflowHandle(await awaited(self._handle._fork(step, id)))
+
+    async def steps(self) -> list[Step]:
+        """See `WorkflowHandle.steps`."""
+        return await awaited(self._handle._steps())
+
+    async def delete(self) -> int:
+        """See `WorkflowHandle.delete`."""
+        return await awaited(self._handle._asked(self._handle._run.delete))
 
 
 class AsyncQueue(Generic[T]):
