@@ -26,13 +26,13 @@ from fencepost._making import Making
 from fencepost._pack import Take, records
 from fencepost._registry import Registry
 from fencepost._routes import chosen, routes
+from fencepost._runhandle import SHOWN_AS
 from fencepost._runs import Run
 from fencepost.claims import Claim
 from fencepost.errors import InvalidArgument
 from fencepost.spans import MOMENT_MAX, SECOND, moment
 from fencepost.store import Store
 from fencepost.values import State
-from fencepost.workflow import SHOWN_AS
 
 __all__ = ["Drain", "Drained", "fire", "next_due"]
 

@@ -26,7 +26,7 @@ from fencepost.values import Failure, Span, State
 if TYPE_CHECKING:
     from fencepost.workflow import Workflow
 
-__all__ = ["WorkflowHandle", "own_transaction"]
+__all__ = ["SHOWN_AS", "WorkflowHandle", "own_transaction"]
 
 R = TypeVar("R")
 T = TypeVar("T")
