@@ -117,3 +117,20 @@ def test_another_thread_is_woken_by_the_drain(app: App, kit: Kit) -> None:
         kit.drain()
         assert waiting.result() == 1
     assert kit.now == NOON
+
+
+def test_starts_that_cannot_be_are_not_waited_for(app: App, kit: Kit) -> None:
+    """Of what is due in a year, or never, because its queue is paused: the clock makes one step."""
+    year = timedelta(days=365)
+
+    @app.job
+    def note() -> None: ...
+
+    note.options(delay=year).enqueue()
+    kit.store.set_policy("default", rate=1000)
+    assert kit.drain(until_idle=True).done == 1
+    assert kit.now == NOON + year
+    note.enqueue()
+    kit.store.pause("default")
+    assert kit.drain(until_idle=True).done == 0
+    assert kit.now == NOON + year

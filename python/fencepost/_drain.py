@@ -36,8 +36,7 @@ from fencepost.values import State
 
 __all__ = ["Drain", "Drained", "fire", "next_due"]
 
-IN_LINE: Final = slice(3, 6)  # pending, waiting, leased, in fp_stats' records
-NEXT_DUE: Final = 11
+PAUSED, OLDEST_DUE, NEXT_DUE = 2, 10, 11  # in fp_stats' records
 T = TypeVar("T")
 A_THOUSAND_STARTS_US: Final = 1000 * SECOND  # rates are in thousandths
 
@@ -244,10 +243,10 @@ def next_due(file: File, queues: Collection[int]) -> int | None:
     now = file.core.now()
     moments: list[int] = []
     for record, name in named(file.core.stats()):
-        if record[0] not in queues:
+        if record[0] not in queues or record[PAUSED]:
             continue
         moments.append(record[NEXT_DUE])
-        if any(record[IN_LINE]):
+        if record[OLDEST_DUE] >= 0:  # if it cannot be claimed, something keeps it back
             policy = file.core.queue_find(None, name.encode())[1]
             moments.append(policy["held_until_us"])
             if policy["rate_milli"]:  # by then the next one may start
