@@ -197,6 +197,17 @@ def test_a_key_that_only_looks_like_a_childs_tells_nobody(
     assert keys(at.flow.records(b"run")) == [b"real"]
 
 
+def test_only_the_job_that_was_started_tells_of_itself(at: Scene, parent: Held, jobs: int) -> None:
+    """Its key may be taken in another queue: that message is another one."""
+    at.start_job(jobs, parent)
+    other = define(at.core, "other")
+    keyed(at.core, other, b"child:3:runchild", life=lib.FP_LIFE_LIVE)
+    assert ack(at.core, *take(at.core, other)) == [FP.DONE]
+    assert told(at) is None
+    assert ack(at.core, *take(at.core, jobs)) == [FP.DONE]
+    assert told(at) == ChildOutcome("done", b"")
+
+
 def test_a_child_has_a_key_of_its_own_and_no_other(at: Scene, parent: Held, jobs: int) -> None:
     of = at.parent(parent)
     with pytest.raises(InvalidArgument, match="its key is given to it"):

@@ -110,6 +110,26 @@ def test_to_renew_the_wake_up_is_to_renew_the_pass(at: Scene) -> None:
     assert at.flow.claim(b"run", 1, 1) > 0
 
 
+def test_a_renewal_of_the_wake_up_ends_no_budget_earlier(at: Scene) -> None:
+    at.start()
+    (held,) = at.take()
+    assert at.flow.extend(None, b"run", held.token, 10 * LEASE, LEASE)
+    assert settle(at.core, said(held, lib.FP_RENEW)) == [FP.DONE]
+    at.core.hand(START + 9 * LEASE)
+    assert at.flow.renew(None, b"run", held.token, LEASE)
+
+
+@pytest.mark.parametrize("verb", [FP.END_DONE, FP.END_WAIT, FP.END_FAIL, FP.END_RETRY])
+def test_a_pass_is_free_as_soon_as_it_has_ended(at: Scene, verb: int) -> None:
+    """And what it still writes lands, until somebody takes it."""
+    at.start()
+    (held,) = at.take()
+    assert at.end(held, verb, at_us=START + 1, kind=b"error") == FP.DONE
+    assert at.record(held, b"late") == FP.DONE
+    assert at.flow.claim(b"run", 1, 1) > held.token
+    assert at.record(held, b"later") == FP.LOST
+
+
 def test_a_run_that_kills_its_workers_fails_when_its_attempts_are_used_up(at: Scene) -> None:
     at.start(max_attempts=2)
     for attempt in (1, 2):

@@ -12,6 +12,7 @@ from fencepost import Conflict, Gone, InvalidArgument, QueueFull
 from fencepost._calls import Core, restore
 from fencepost._codes import FP
 from fencepost._flow import Start
+from fencepost._pack import pairs
 from harness_core import (
     START,
     Held,
@@ -105,6 +106,21 @@ def test_a_deleted_run_leaves_nothing_and_its_pass_is_fenced(
     assert start(at)[1]
 
 
+def test_a_deleted_run_whose_dead_letter_was_replayed_is_not_handed_out(
+    at: Scene, parent: Held
+) -> None:
+    """Nor is the letter of another one that was purged found missing."""
+    at.end(parent, FP.END_FAIL, kind=b"error")
+    assert at.core.replay(pairs([(parent.id, -1)]), 0, 0, apply=True) == [FP.DONE]
+    assert at.flow.delete(None, b"run") == 0
+    assert at.take() == []
+    at.start(b"other")
+    at.end(at.take()[0], FP.END_FAIL, kind=b"error")
+    assert at.core.purge(at.queue, lib.FP_STATE_DEAD, START + 1, 9, apply=True) == 1
+    assert at.flow.resume(None, b"other") == FP.GONE
+    assert at.flow.delete(None, b"other") == 0
+
+
 def test_a_deletion_takes_a_wake_up_without_a_run_too(at: Scene) -> None:
     """As a workflow has it that was never started as a run."""
     at.flow.deliver(None, b"w", b"mail", queue=at.queue, live=False)
@@ -117,9 +133,11 @@ def test_a_deletion_takes_a_wake_up_without_a_run_too(at: Scene) -> None:
 
 def test_a_purge_goes_in_slices_and_takes_what_ended_before(at: Scene) -> None:
     """Exclusively; what runs stays, and so does what ended in another state."""
+    passes: list[Held] = []
     for number in range(4):
         at.start(b"%d" % number)
         (held,) = at.take()
+        passes.append(held)
         at.core.hand(START + number)
         for step in range(5):
             at.record(held, b"%d" % step)
@@ -135,6 +153,7 @@ def test_a_purge_goes_in_slices_and_takes_what_ended_before(at: Scene) -> None:
     assert slices > 2
     assert [row.id for row in at.flow.runs()[0]] == [b"1", b"3"]
     assert [*at.flow.records(b"0")] == []
+    assert at.record(passes[0], b"late") == FP.LOST
     assert at.flow.purge(FP.RUN_FAILED, before, 100, apply=True) == (1, False)
     assert at.counts() == (0, 0, 0, 0)
     for state in (FP.RUN_RUNNING, FP.RUN_WAITING, 7):
