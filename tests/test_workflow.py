@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fencepost import App, Conflict, Gone, InvalidArgument, Run
+from fencepost.testing import Clock, override
 from harness_worker import until, worked
 
 FAR = timedelta(days=3650)
@@ -250,3 +252,33 @@ def test_runs_are_listed_by_state_and_name_in_pages(app: App) -> None:
         app.store.runs("odd")  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument):
         app.store.runs(after="odd")
+
+
+def test_runs_that_have_ended_are_purged(path: Path, clock: Clock) -> None:
+    """By an operator at any time, by a worker after a week; what has failed stays."""
+    app = App(path)
+
+    @app.workflow(max_attempts=1)
+    async def maybe(run: Run, ok: bool) -> None:
+        await run.step("a", str, 1)
+        if not ok:
+            raise ValueError
+
+    with override(app, path, now=clock.now) as kit:
+        for ok in (True, False):
+            maybe.options(id=str(ok)).start(ok)
+        kit.drain()
+        store = kit.store
+        assert store.purge_runs("done", kit.now) == 0
+        kit.advance(timedelta(days=6))
+        assert (store.purge_runs("done", kit.now), store.purge_runs("failed", kit.now)) == (1, 1)
+        assert len(store.runs()) == 2
+        kit.drain()
+        assert len(store.runs()) == 2
+        kit.advance(timedelta(days=2))
+        kit.drain()
+        assert [run.id for run in store.runs()] == ["False"]
+        assert store.purge_runs("failed", kit.now, apply=True) == 1
+        assert store.runs() == []
+        with pytest.raises(InvalidArgument):
+            store.purge_runs("running", kit.now)

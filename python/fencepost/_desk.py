@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from fencepost import _pack, _points
-from fencepost._calls import FP
+from fencepost._calls import FP, Core
 from fencepost._file import File
+from fencepost._flow import Flow
 from fencepost._pack import Take, Verdict
 from fencepost._verdicts import failed
 from fencepost.claims import Claim, claims_of
@@ -19,10 +20,11 @@ from fencepost.policies import Declaration
 from fencepost.queues import Queue
 from fencepost.spans import SECOND
 
-__all__ = ["Desk"]
+__all__ = ["Desk", "let_go"]
 
 VERDICTS_MAX: Final = 10_000  # of one commit, far below what the core takes
 RETAIN_ROWS: Final = 500  # of one slice
+RUNS_KEPT_US: Final = 7 * 86_400 * SECOND
 LONG_AGO: Final = 1  # wait until then: the core only looks first, and begins no write for nothing
 PATIENCE: Final = 1.0  # seconds: whoever waits longer for the writer does not see time-outs pass
 
@@ -143,7 +145,7 @@ class Desk:
     def retain(self) -> bool:
         """One slice of what the queues' retention lets go; whether there is more."""
         self._watch_the_log()
-        return self._core.retain(RETAIN_ROWS)[1]
+        return let_go(self._core)
 
     def _watch_the_log(self) -> None:
         """Who reads for long keeps the write-ahead log from being used again: say so once."""
@@ -157,6 +159,20 @@ class Desk:
                 kept_us // SECOND,
             )
         self._warned = kept_us >= 0
+
+
+def let_go(core: Core) -> bool:
+    """
+    One slice of what is not kept any longer: by the queues' retention, and runs that were done, or
+    cancelled, long ago. What has failed or is parked stays. Whether there is more.
+    """
+    more = core.retain(RETAIN_ROWS)[1]
+    flow = Flow(core)
+    before_us = core.now() - RUNS_KEPT_US
+    for state in (FP.RUN_DONE, FP.RUN_CANCELLED):
+        if flow.purge(state, before_us, 1, apply=False)[0]:  # which writes nothing
+            more |= flow.purge(state, before_us, RETAIN_ROWS, apply=True)[1]
+    return more
 
 
 def _settle(verdicts: list[Verdict]) -> array[int] | list[Verdict]:

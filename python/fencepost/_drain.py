@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from fencepost._calls import FP
 from fencepost._clockwork import Clockwork
-from fencepost._desk import RETAIN_ROWS, Desk
+from fencepost._desk import Desk, let_go
 from fencepost._dying import Crash, Life, living
 from fencepost._file import File, named
 from fencepost._flow import End, RecordPut
@@ -96,7 +96,7 @@ class Drain:
 
     def runs(self) -> Iterator[Run]:
         """Each is to be run, in its `life`, before the next is asked for."""
-        while self._file.core.retain(RETAIN_ROWS)[1]:
+        while let_go(self._file.core):
             pass
         while self._left > 0:
             fire(self._file, self.registry)

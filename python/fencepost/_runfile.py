@@ -12,14 +12,14 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from fencepost._calls import FP, OpenTx
-from fencepost._checks import name_bytes, shown, whole
+from fencepost._checks import flag, name_bytes, shown, whole
 from fencepost._file import File
 from fencepost._flow import Flow, RunRow, Start, Stored, signal_key
 from fencepost._flowrequests import Coming
 from fencepost._history import CHILD, DEADLINE, ENDED, LATE, SIGNAL, TRIED, Record
 from fencepost._plans import Plan, Write, here
 from fencepost.errors import Gone, InvalidArgument
-from fencepost.spans import moment
+from fencepost.spans import moment, moment_us
 from fencepost.transactions import unwrap
 from fencepost.values import Failure
 
@@ -49,7 +49,9 @@ STATES: Final[tuple[RunState, ...]] = (
     "done",
     "cancelled",
 )
+OVER: Final = ("failed", "parked", "done", "cancelled")
 LIMIT_MAX: Final = 200  # runs of one page
+PURGED_MAX: Final = 10_000  # runs of one purge
 ID_BYTES_MAX: Final = 1024  # as in csrc/base.h
 
 
@@ -237,6 +239,27 @@ class RunLists:
         """
         unwrap(self._file, None)
         return _runs(self._file, state, name, after, limit)
+
+    def purge_runs(
+        self, state: RunState, before: datetime, *, limit: int = 1000, apply: bool = False
+    ) -> int:
+        """
+        Forget up to `limit` runs that ended in this state before a moment, with their records; how
+        many. Counts only, unless `apply`. `InvalidArgument` for a state in which a run goes on.
+
+        A worker does so by itself with what was done or cancelled a week ago.
+        """
+        unwrap(self._file, None)
+        if state not in OVER:
+            raise InvalidArgument(f"what has ended is {', '.join(OVER)}, not {shown(state)}")
+        whole(limit, "limit", 1, PURGED_MAX)
+        before_us = moment_us(before, "before")
+        flow = Flow(self._file.core)
+        gone, more = flow.purge(STATES.index(state), before_us, limit, apply=flag(apply, "apply"))
+        while apply and more and gone < limit:  # one of them had more records than a slice has
+            again, more = flow.purge(STATES.index(state), before_us, limit - gone, apply=True)
+            gone += again
+        return gone
 
 
 def _runs(
