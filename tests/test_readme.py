@@ -19,7 +19,7 @@ def test_every_block_runs(tmp_path: Path) -> None:
     assert run_blocks(README, tmp_path) > 4
 
 
-@pytest.mark.parametrize("page", ["testing", "async"])
+@pytest.mark.parametrize("page", ["testing", "async", "workflows"])
 def test_every_block_of_a_guide_runs(page: str, tmp_path: Path) -> None:
     pytest.importorskip("sqlalchemy")
     assert run_blocks(ROOT / "docs" / f"{page}.md", tmp_path) > 1

@@ -282,3 +282,25 @@ def test_runs_that_have_ended_are_purged(path: Path, clock: Clock) -> None:
         assert store.runs() == []
         with pytest.raises(InvalidArgument):
             store.purge_runs("running", kit.now)
+
+
+def test_a_long_history_is_read_in_pages(app: App) -> None:
+    """More records than a page has; each pass is given all of them, in order."""
+    passes: list[int] = []
+
+    @app.workflow
+    async def long(run: Run) -> int:
+        seen = await run.gather(*(run.step(f"s{n}", int, n) for n in range(2500)))
+        passes.append(sum(seen))
+        await run.sleep("nap", 0)
+        return len(await run.receive("all", int, limit=500))
+
+    handle = long.start()
+    for n in range(500):
+        handle.send(n)
+    with worked(app):
+        assert handle.result(120) == 500
+    assert set(passes) == {sum(range(2500))}
+    steps = handle.steps()
+    assert len(steps) == 2500 + 500 + 2
+    assert [step.at for step in steps] == sorted(step.at for step in steps)

@@ -209,3 +209,52 @@ def test_a_long_lease_is_renewed_while_a_step_runs(app: App) -> None:
     with worked(app):
         handle.result(60)
     assert calls == [1]
+
+
+def test_looking_does_not_wait_for_a_transact(app: App) -> None:
+    """Statuses, listings and steps are read while an effect holds the file's one writer."""
+    began, go = threading.Event(), threading.Event()
+
+    def slow(tx: fencepost.Transaction) -> None:
+        began.set()
+        assert go.wait(60)
+
+    @app.workflow
+    async def one(run: Run) -> None:
+        await run.transact("slow", slow)
+
+    handle = one.options(id="a").start()
+    with worked(app):
+        assert began.wait(60)
+        assert handle.status().state == "leased"
+        assert handle.steps() == []
+        assert [run.state for run in app.store.runs()] == ["running"]
+        go.set()
+        handle.result(60)
+
+
+def test_a_lock_that_is_held_for_long_ends_no_pass(app: App) -> None:
+    """Others hold the writer while a run wants to record and to end: it waits for its turn."""
+    asked, go = threading.Event(), threading.Event()
+
+    def step() -> None:
+        asked.set()
+        assert go.wait(60)
+
+    @app.workflow(max_attempts=1)
+    async def two(run: Run) -> str:
+        await run.step("a", step)
+        await run.step("b", str, 1)
+        return "done"
+
+    handle = two.start()
+    with worked(app):
+        assert asked.wait(60)
+        with app.transaction() as tx:
+            tx.execute("CREATE TABLE x (y)")
+            go.set()
+            tx.execute(
+                "WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n"
+                " WHERE i < 300000) INSERT INTO x SELECT i FROM n"
+            )
+        assert handle.result(60) == "done"

@@ -1,0 +1,134 @@
+"""Which of several things that went up counts; and threads that work for coroutines."""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import sys
+import threading
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+
+from fencepost._hands import Hands, Scribe
+from fencepost._outcomes import Changed, Fenced, Suspended, Suspension, Withdrawn, weigh, weightiest
+from fencepost.run import Run
+from harness_run import DeclinedError, Runs, declined, failed
+
+task_group: Any = getattr(asyncio, "TaskGroup", None)
+groups = pytest.mark.skipif(sys.version_info < (3, 11), reason="there are no exception groups")
+
+
+@groups
+def test_what_counts_most_in_a_group() -> None:
+    """Being fenced, changed code, cancellation; then failures, without what only waits."""
+    fenced, changed, withdrawn = Fenced(), Changed(), Withdrawn()
+    one, two, wait = ValueError("1"), KeyError("2"), Suspension()
+
+    def weighed(*errors: BaseException) -> BaseException:
+        group: Any = vars(builtins)["BaseExceptionGroup"]
+        inner = group("inner", list(errors))
+        return weigh(group("outer", [inner, wait]))
+
+    assert weighed(one, fenced, changed) is fenced
+    assert weighed(one, withdrawn, changed) is changed
+    assert weighed(one, withdrawn) is withdrawn
+    assert weighed(one) is one
+    assert weighed(wait) is wait
+    several: Any = weighed(one, two)
+    assert type(several).__name__ == "ExceptionGroup"
+    assert several.subgroup(Suspension) is None
+
+
+@groups
+def test_a_task_group_may_wait() -> None:
+    """It cancels what stands beside the first that waits; `run.gather` lets that go on."""
+
+    async def waits(run: Run) -> None:
+        async with task_group() as group:
+            group.create_task(run.wait("ok", str))
+            group.create_task(run.sleep("nap", 1))
+
+    assert isinstance(Runs(waits).go(), Suspended)
+
+
+@groups
+def test_what_a_task_group_raises_is_unwrapped() -> None:
+    async def fails(run: Run) -> None:
+        async with task_group() as group:
+            group.create_task(run.step("a", declined))
+
+    assert isinstance(failed(Runs(fails).go()), DeclinedError)
+
+
+def test_side_by_side_the_first_failure_comes_alone() -> None:
+    one, two = ValueError("1"), KeyError("2")
+    assert weightiest([Suspension(), one, two]) is one
+    assert isinstance(weightiest([Suspension()]), Suspension)
+
+
+async def test_hands_answer_each_and_go_on_though_nobody_waits() -> None:
+    hands, began, go = Hands(2), threading.Event(), threading.Event()
+    done: list[int] = []
+
+    def slow() -> None:
+        began.set()
+        assert go.wait(60)
+        done.append(1)
+
+    task = asyncio.create_task(hands.call(slow))
+    while not began.is_set():
+        await asyncio.sleep(0.001)
+    task.cancel()
+    assert await asyncio.gather(*(hands.call(partial(int, n)) for n in range(20))) == [*range(20)]
+    go.set()
+    with pytest.raises(ZeroDivisionError):
+        await hands.call(lambda: 1 // 0)
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        await hands.call(lambda: next(iter(())))
+    while not done:
+        await asyncio.sleep(0.001)
+    hands.close()
+
+
+async def test_a_scribe_commits_together_what_was_said_meanwhile() -> None:
+    go = threading.Event()
+    commits: list[list[int]] = []
+
+    def commit(items: Sequence[int]) -> list[int]:
+        if not commits:
+            assert go.wait(60)
+        commits.append(list(items))
+        if 7 in items:
+            raise ValueError("seven")
+        return [2 * item for item in items]
+
+    scribe: Scribe[int, int] = Scribe(commit)
+    first = asyncio.create_task(scribe.say(1))
+    await asyncio.sleep(0.01)
+    rest = [asyncio.create_task(scribe.say(n)) for n in (2, 3)]
+    await asyncio.sleep(0.01)
+    go.set()
+    assert await asyncio.gather(first, *rest) == [2, 4, 6]
+    assert commits == [[1], [2, 3]]
+    scribe.close()
+
+
+async def test_what_is_wrong_with_one_is_nobody_elses_trouble() -> None:
+    go = threading.Event()
+
+    def commit(items: Sequence[int]) -> list[int]:
+        assert go.wait(60)
+        if 7 in items:
+            raise ValueError("seven")
+        return list(items)
+
+    scribe: Scribe[int, int] = Scribe(commit)
+    said = [asyncio.create_task(scribe.say(n)) for n in (1, 2, 7, 3)]
+    await asyncio.sleep(0.01)
+    go.set()
+    answers = await asyncio.gather(*said, return_exceptions=True)
+    assert [answer for answer in answers if isinstance(answer, int)] == [1, 2, 3]
+    scribe.close()
