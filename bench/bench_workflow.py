@@ -1,8 +1,8 @@
 """
 Durable workflows of three steps: records a second, workflows a second alone and 20 at a time, how
-soon an idle worker starts one, and how many commits each costs.
+many commits each costs, how soon an idle worker starts one, and what it takes to be idle.
 
-    python bench/bench_workflow.py        the real sizes, a minute
+    python bench/bench_workflow.py        the real sizes, two minutes
     pytest bench                          the smoke sizes, once
 
 Beside `App.workflow` stands what one writes by hand on the standard library; and, where Python has
@@ -25,8 +25,8 @@ import pytest
 from _durable_sides import SIDES, Side
 from _rounds import file_system, refuse_test_core, rotated
 
-SMOKE = {"records": 20, "alone": 2, "together": 20, "starts": 1, "rounds": 1}
-REAL = {"records": 200, "alone": 20, "together": 200, "starts": 10, "rounds": 5}
+SMOKE = {"records": 20, "alone": 2, "together": 20, "starts": 1, "idle_ms": 5, "rounds": 1}
+REAL = {"records": 200, "alone": 20, "together": 200, "starts": 10, "idle_ms": 1000, "rounds": 5}
 TOGETHER = 20
 
 
@@ -40,6 +40,7 @@ class Round(NamedTuple):
     together: float
     together_commits: float
     start: list[float]
+    idle: float  # the share of a core that a worker takes which has nothing to do
 
 
 def span(work: Any, *arguments: Any) -> float:
@@ -69,6 +70,14 @@ def starts(side: Side, numbers: range) -> list[float]:
     return took
 
 
+def idle(side: Side, seconds: float) -> float:
+    with side.working():
+        time.sleep(seconds / 5)  # it has begun
+        cpu, wall = time.process_time(), time.perf_counter()
+        time.sleep(seconds)
+        return (time.process_time() - cpu) / (time.perf_counter() - wall)
+
+
 def one(name: str, folder: Path, sizes: dict[str, int]) -> Round:
     side = SIDES[name](folder / "w.db")
     try:
@@ -82,6 +91,7 @@ def one(name: str, folder: Path, sizes: dict[str, int]) -> Round:
             *counted(side, range(first), 1),
             *counted(side, range(first, second), TOGETHER),
             starts(side, range(second, third)),
+            idle(side, sizes["idle_ms"] / 1000),
         )
     finally:
         side.close()
@@ -130,7 +140,8 @@ def said(name: str, found: list[Round], hand: list[Round]) -> str:
         f"  {name:<24} records {rate('record')}, {TOGETHER} at a time {rate('record_together')};"
         f" workflows alone {rate('alone')}, {middle(found, 'alone_commits'):.1f} commits each;"
         f" {TOGETHER} at a time {rate('together')}, {middle(found, 'together_commits'):.1f} commits"
-        f" each; start p50={ms(median(begun))} p99={ms(begun[len(begun) * 99 // 100])}"
+        f" each; start p50={ms(median(begun))} p99={ms(begun[len(begun) * 99 // 100])};"
+        f" idle {middle(found, 'idle'):.2%} of a core"
     )
 
 

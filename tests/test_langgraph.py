@@ -8,12 +8,13 @@ and taken up again, and what ours promises beyond.
 from __future__ import annotations
 
 import asyncio
+import operator
 import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Annotated, Any, TypedDict
 from uuid import uuid4
 
 import pytest
@@ -24,6 +25,7 @@ pytest.importorskip("langgraph.checkpoint.base", reason="LangGraph is not instal
 pytest.importorskip("langgraph.graph", reason="LangGraph is not installed: make compat")
 pytest.importorskip("langgraph.checkpoint.conformance", reason="its suite is not: make compat")
 
+from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.graph import END, START, StateGraph
@@ -218,6 +220,43 @@ def test_prune_is_whole_though_ids_are_told_apart_late(saver: FencepostSaver) ->
     assert [write[2] for write in left.pending_writes or ()] == ["b"]
     with pytest.raises(fencepost.InvalidArgument, match="keep_latest"):
         saver.prune(["t"], strategy="all")
+
+
+class Grown(TypedDict):
+    said: Annotated[list[str], DeltaChannel(operator.iadd, snapshot_frequency=4)]
+
+
+def growing(saver: FencepostSaver, *threads: str) -> Any:
+    """A graph of which most checkpoints are told by what was written since an older one."""
+    builder = StateGraph(Grown)
+    builder.add_node("echo", lambda state: {"said": [f"echo of {len(state['said'])}"]})
+    builder.add_edge(START, "echo")
+    builder.add_edge("echo", END)
+    one = builder.compile(checkpointer=saver)
+    for thread in threads:
+        for turn in range(5):
+            one.invoke(
+                {"said": [str(turn)]}, {**config(thread), "metadata": {"run_id": f"turn {turn}"}}
+            )
+    return one
+
+
+def test_what_a_checkpoint_is_rebuilt_from_stays_with_it(saver: FencepostSaver) -> None:
+    """Pruned, copied, without the runs before it: it says what it said; and the rest is gone."""
+    one = growing(saver, "t", "u")
+    said = one.get_state(config("t")).values
+    assert len(said["said"]) == 10
+    saver.prune(["t"])
+    assert one.get_state(config("t")).values == said
+    assert 1 < len([*saver.list(config("t"))]) < len([*saver.list(config("u"))])
+    saver.copy_thread("u", "v")
+    before = len([*saver.list(config("u"))])
+    saver.delete_for_runs(["turn 0", "turn 1", "turn 2", "turn 3"])
+    assert 3 < len([*saver.list(config("u"))]) < before
+    assert one.get_state(config("u")).values == said
+    assert one.get_state(config("v")).values == said
+    one.invoke({"said": ["once more"]}, config("t"))
+    assert len(one.get_state(config("t")).values["said"]) == 12
 
 
 def test_within_a_transaction_of_this_store_it_says_so(saver: FencepostSaver) -> None:

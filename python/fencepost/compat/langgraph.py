@@ -16,7 +16,7 @@ was written beside each, by task and index; so that the newest checkpoint is the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote
@@ -232,13 +232,14 @@ class FencepostSaver(BaseCheckpointSaver[int]):
         self._shelf(str(thread_id)).erase(None, "", LAST)
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """All checkpoints that these runs have put, in one commit for each thread."""
+        """
+        The checkpoints that these runs have put, in one commit for each thread; but not those that
+        one of another run is rebuilt from.
+        """
         self._free()
         wanted = set(run_ids)
         for thread in self._threads() if wanted else ():
-            found = self._shelf(thread).walk(None, *_within("c"))
-            doomed = [_at(thread, kept.key) for kept in found if self._run_of(kept) in wanted]
-            self._erase(thread, doomed)
+            self._erase(thread, lambda at, metadata: metadata.get("run_id") not in wanted)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """All of a thread once more, under another id, in one commit."""
@@ -251,8 +252,8 @@ class FencepostSaver(BaseCheckpointSaver[int]):
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """
-        Of each thread and namespace all but the newest checkpoint, in one commit for each thread;
-        with "delete", all of it.
+        Of each thread and namespace all but the newest checkpoint, and those that it is rebuilt
+        from, in one commit for each thread; with "delete", all of it.
         """
         if strategy not in ("keep_latest", "delete"):
             raise InvalidArgument(f'strategy is "keep_latest" or "delete", not {strategy!r}')
@@ -260,25 +261,38 @@ class FencepostSaver(BaseCheckpointSaver[int]):
         for thread in map(str, thread_ids):
             if strategy == "delete":
                 self.delete_thread(thread)
-                continue
-            newest: dict[str, _At] = {}  # of each namespace: its ids come backwards
-            found = self._ids(thread, *_within("c"))
-            self._erase(thread, [at for at in found if newest.setdefault(at.namespace, at) != at])
+            else:
+                self._erase(thread, _newest())
 
-    def _erase(self, thread: str, doomed: Sequence[_At]) -> None:
-        """Checkpoints, each with what was written beside it."""
+    def _erase(self, thread: str, stays: Callable[[_At, CheckpointMetadata], bool]) -> None:
+        """
+        Checkpoints, each with what was written beside it, but those that stay, and those from which
+        these are rebuilt.
+
+        Of a `DeltaChannel` a checkpoint has no value: it is that of an ancestor and what was
+        written since. Without them it would be empty, and nobody would be told.
+        """
+        doomed: list[_At] = []
+        rebuilt: dict[_At, set[str]] = {}  # of each ancestor: channels that are looked for in it
+        shelf = self._shelf(thread)
+        for found in shelf.walk(None, *_within("c"), backwards=True):
+            at, put = _at(thread, found.key), _PUT.decode(found.value)
+            channels = rebuilt.pop(at, set())
+            metadata: CheckpointMetadata = self.serde.loads_typed(put.metadata)
+            if stays(at, metadata):
+                channels |= metadata.get("counters_since_delta_snapshot", {}).keys()
+            elif not channels:
+                doomed.append(at)
+            if channels and put.parent is not None:
+                channels -= self.serde.loads_typed(put.checkpoint)["channel_values"].keys()
+                rebuilt.setdefault(at._replace(id=put.parent), set()).update(channels)
         if not doomed:
             return
-        shelf = self._shelf(thread)
         with self.store.transaction() as begun:
             tx = unwrap(self._file, begun)
             for at in doomed:
                 shelf.erase(tx, at.key, at.key + BETWEEN)
                 shelf.erase(tx, *_within("w", at.namespace, at.id))
-
-    def _run_of(self, kept: Kept) -> Any:
-        metadata: Mapping[str, Any] = self.serde.loads_typed(_PUT.decode(kept.value).metadata)
-        return metadata.get("run_id")
 
     # ---- the same, awaitable ---------------------------------------------------------------------
 
@@ -347,6 +361,12 @@ def _at(thread: str, key: str) -> _At:
     """Which checkpoint has that key."""
     _, namespace, named = _parts(key)
     return _At(thread, namespace, named)
+
+
+def _newest() -> Callable[[_At, object], bool]:
+    """Is it the newest of its namespace? Asked of all of them, ids backwards."""
+    first: dict[str, _At] = {}
+    return lambda at, _: first.setdefault(at.namespace, at) == at
 
 
 def _thread(config: RunnableConfig) -> str:
