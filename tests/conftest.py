@@ -86,11 +86,12 @@ def store(path: Path, clock: Clock) -> Iterator[Store]:
 
 
 @pytest.fixture
-def durable(store: Store) -> Durable:
-    """The stores of `without-durability` over `store`."""
+def durable(store: Store) -> Iterator[Durable]:
+    """The stores of `without-durability` over `store`, in which at the end nothing is wrong."""
     import harness_durable
 
-    return harness_durable.durable_of(harness_durable.Database(store))
+    yield harness_durable.durable_of(harness_durable.Database(store))
+    assert store.check(full=True) == []
 
 
 @pytest.fixture
