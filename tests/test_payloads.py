@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -154,4 +155,27 @@ def test_h15_a_dead_letter_shows_its_bytes_where_it_is_asked_for(
     assert show()["failure"]["kind"] == "undecodable"
     told = show("--payload")
     assert told["payload"] == {"base64": "gARLBy4="}
-    assert "t-1" in told["headers"]["fencepost-envelope"]
+    assert told["envelope"] == {"version": 1, "contract": "paid.v1", "trace": "t-1"}
+    assert told["headers"] == {}
+
+
+def test_an_envelope_that_cannot_be_read_is_shown_as_it_is(
+    inbox: Inbox[Paid], kit: Kit, tmp_path: Path
+) -> None:
+    """A newer one, for instance; one with a moment, with the offset that it had."""
+    sent = datetime(2026, 3, 1, 9, 30, tzinfo=timezone(timedelta(hours=5, minutes=30)))
+    inbox.accept("1", Paid(1), envelope=Envelope(version=2))
+    inbox.accept("2", Paid(2), envelope=Envelope(sent_at=sent))
+    ids = [one.id for one in kit.store.messages("pending")]
+    run = runner(tmp_path)
+
+    def show(id_: int) -> Any:
+        call = ("--database", kit.store.path, "show", str(id_), "--payload", "--json")
+        return json.loads(run(*call).stdout)
+
+    newer, timed = map(show, sorted(ids))
+    assert newer["envelope"] is None
+    assert json.loads(newer["headers"]["fencepost-envelope"])["version"] == 2
+    assert timed["envelope"]["sent_at"] == "2026-03-01T09:30:00+05:30"
+    told = run("--database", kit.store.path, "show", str(max(ids)), "--payload").stdout
+    assert "paid.v1" in told

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import datetime, timezone
 from typing import Any, Final, NamedTuple
 
@@ -20,7 +21,8 @@ from fencepost._file import file_of
 from fencepost._runfile import RunFile
 from fencepost._schedule import MISSED, following
 from fencepost._timeline import Timeline
-from fencepost.errors import Gone, InvalidArgument
+from fencepost.envelope import HEADER, plain, without_envelope
+from fencepost.errors import Gone, InvalidArgument, PayloadError
 from fencepost.spans import moment as moment_of
 
 REST: Final = "(others)"  # a queue's name cannot be told from it, but then it is not among the rest
@@ -56,9 +58,14 @@ def message_told(message: fencepost.Message) -> dict[str, Any]:
 
 
 def content_told(content: fencepost.Content) -> dict[str, Any]:
-    """Headers, payload and result."""
+    """Payload, result, headers, and in a place of its own the envelope that is among them."""
+    headers, envelope = content.headers, None
+    with suppress(PayloadError):  # one that cannot be read stays the header that it is
+        said = fencepost.Envelope.of(headers)
+        headers, envelope = without_envelope(headers), plain(said) if HEADER in headers else None
     return {
-        "headers": dict(content.headers),
+        "headers": dict(headers),
+        "envelope": envelope,
         "payload": value(content.body),
         "result": None if content.result is None else value(content.result),
     }

@@ -19,7 +19,7 @@ from fencepost.codec import JSON
 from fencepost.errors import InvalidArgument, PayloadError
 
 __all__ = ["HEADER", "NOTHING", "Contracts", "Envelope", "Fault", "Unfit", "beside", "checked"]
-__all__ += ["without_envelope"]
+__all__ += ["plain", "without_envelope"]
 
 T = TypeVar("T")
 
@@ -132,12 +132,17 @@ def beside(envelope: Envelope, headers: Mapping[str, str]) -> Mapping[str, str]:
         raise InvalidArgument("a header's name is blank")
     if envelope == NOTHING:  # also one that was made
         return headers
+    return {**headers, HEADER: JSON.encode(plain(envelope)).decode()}
+
+
+def plain(envelope: Envelope) -> dict[str, Any]:
+    """What there is of it, as JSON has it."""
     fields = {name: value for name, value in envelope._asdict().items() if value}
     if envelope.fault is not None:
         fields["fault"] = envelope.fault._asdict()
     if envelope.sent_at is not None:
         fields["sent_at"] = envelope.sent_at.isoformat()
-    return {**headers, HEADER: JSON.encode(fields).decode()}
+    return fields
 
 
 def without_envelope(headers: Mapping[str, str]) -> Mapping[str, str]:

@@ -189,7 +189,9 @@ def shown(
         document(told)
         return 0
     told["failure"] = _failure(message)
-    for name in ("headers", "payload", "result"):
+    if content and told["envelope"] is None:
+        del told["envelope"]
+    for name in ("headers", "envelope", "payload", "result"):
         if name in told:
             told[name] = json.dumps(told[name], ensure_ascii=False)
     table([Column("field", style="bold"), Column("value", wraps=True)], list(told.items()))

@@ -84,7 +84,7 @@ export function one(app, message, deeds) {
     if (!await unlocked("To show a payload needs the token.")) return;
     try {
       const told = await get(`messages/${message.id}/content`);
-      payload.replaceChildren(...["payload", "headers", "result"].flatMap((name) => told[name] === null ? [] : [
+      payload.replaceChildren(...["payload", "envelope", "headers", "result"].flatMap((name) => told[name] === null ? [] : [
         h("h3", null, name), block(told[name].text), told[name].cut ? h("p", { class: "dim" }, "… and more: the rest is not shown here.") : "",
       ]));
     } catch (error) {
