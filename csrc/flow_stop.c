@@ -108,18 +108,11 @@ static int drop_replayed(txn *t, const run *r, fp_error *err) {
   return code == FP_OK && found ? settle_cancel_at(t, &at, true, err) : code;
 }
 
-static int drop_run(txn *t, span id, fp_error *err) {
-  stmt s = stmt_use(&t->d->sql, SQL_RUN_DROP);
-  put_text(&s, "id", id);
-  return stmt_end(&s, err);
-}
-
-/* Of a run that is not live: all but its records. */
+/* Of a run that is not live: all that is left, its records aside. */
 static int drop_rest(txn *t, span id, const run *r, fp_error *err) {
   int code = drop_outcome(t, r, err);
   if (code == FP_OK) code = drop_replayed(t, r, err);
-  if (code == FP_OK) code = pass_drop(t, id, err);
-  return code == FP_OK ? drop_run(t, id, err) : code;
+  return code == FP_OK ? run_forget(t, r->message, id, err) : code;
 }
 
 static int cancel_plain(txn *t, int64_t queue, span id, fp_error *err) {
@@ -140,8 +133,8 @@ int flow_delete(txn *t, void *argument, fp_error *err) {
     r.state = FP_RUN_CANCELLED;
   }
   if (code == FP_OK && g->queue != 0) code = cancel_plain(t, g->queue, g->id, err);
-  if (code == FP_OK && r.found) code = drop_rest(t, g->id, &r, err);
-  return code == FP_OK ? flow_discard(t, g, err) : code;
+  if (code == FP_OK) code = flow_discard(t, g, err);
+  return code == FP_OK && r.found ? drop_rest(t, g->id, &r, err) : code;
 }
 
 /* The ids of those that are to go, copied: their rows go meanwhile. */

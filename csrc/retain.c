@@ -5,6 +5,7 @@
 #include "fault.h"
 #include "key.h"
 #include "policy.h"
+#include "run.h"
 
 enum { HOUR = 3600 }; /* seconds: how late keys are met that another process gave their end */
 
@@ -46,6 +47,9 @@ static int drop(txn *t, const ended *e, int64_t until_us, fp_error *err) {
   facts f;
   int code = line_facts(t, e->id, &f, err);
   if (code == FP_OK) code = part_from_key(t, &f, e->id, until_us, err);
+  if (code == FP_OK && f.life == FP_LIFE_LIVE && f.kind != 0) {
+    code = run_forget(t, e->id, f.key, err);
+  }
   facts_free(&f);
   if (code == FP_OK) code = txn_drop(t, SQL_MESSAGE_DROP, e->id, err);
   if (code == FP_OK) code = txn_drop(t, SQL_OUTCOME_DROP, e->id, err);

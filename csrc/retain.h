@@ -5,7 +5,8 @@
 **   2. A lasting key answers for its queue's key window, with or without its message.
 **   3. Dead and unknown ones stay until an operator purges them; a purge frees the key at once.
 **
-** With a message go its outcome, its progress and, where it is its time, its key, all at once. */
+** With a message go its outcome, its progress and, where it is its time, its key, all at once; with
+** the wake-up of a run goes the run. */
 #ifndef FENCEPOST_RETAIN_H
 #define FENCEPOST_RETAIN_H
 

@@ -142,6 +142,19 @@ int run_left(txn *t, const place *at, span id, int64_t outcome, const failure *w
   return tell_parent(t, parent, key, outcome, why, result, err);
 }
 
+int run_forget(txn *t, int64_t message, span id, fp_error *err) {
+  run r;
+  int64_t gone;
+  int code = run_get(t, id, &r, err);
+  if (code != FP_OK || !r.found || r.message != message) return code;
+  code = record_drop(t, id, INT64_MAX, &gone, err);
+  if (code == FP_OK) code = pass_drop(t, id, err);
+  if (code != FP_OK) return code;
+  stmt s = stmt_use(&t->d->sql, SQL_RUN_DROP);
+  put_text(&s, "id", id);
+  return stmt_end(&s, err);
+}
+
 /* ---- children ---- */
 
 int run_child_key(span parent, span key, char into[KEY_BYTES_MAX], int64_t *bytes, fp_error *err) {

@@ -34,6 +34,9 @@ int run_leased(txn *t, int64_t message, int64_t token, int64_t until_us, fp_erro
 int run_left(txn *t, const place *at, span id, int64_t outcome, const failure *why, span result,
              fp_error *err);
 
+/* All that is there of the run of that wake-up: its records, its pass, itself. */
+int run_forget(txn *t, int64_t message, span id, fp_error *err);
+
 /* ---- children ---- */
 
 /* The key of a job that is the child of a run. FP_INVALID: both together are too long. */

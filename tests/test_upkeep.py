@@ -18,8 +18,12 @@ from harness_core import (
     Held,
     ack,
     define,
+    keyed,
     lib,
     put,
+    said,
+    settle,
+    state_of,
     take,
 )
 from harness_core import core as opened
@@ -109,16 +113,26 @@ def test_a_deleted_run_leaves_nothing_and_its_pass_is_fenced(
 def test_a_deleted_run_whose_dead_letter_was_replayed_is_not_handed_out(
     at: Scene, parent: Held
 ) -> None:
-    """Nor is the letter of another one that was purged found missing."""
     at.end(parent, FP.END_FAIL, kind=b"error")
     assert at.core.replay(pairs([(parent.id, -1)]), 0, 0, apply=True) == [FP.DONE]
     assert at.flow.delete(None, b"run") == 0
     assert at.take() == []
-    at.start(b"other")
-    at.end(at.take()[0], FP.END_FAIL, kind=b"error")
+
+
+def test_with_its_dead_letter_goes_the_run(at: Scene, parent: Held, jobs: int) -> None:
+    """An operator who prunes dead letters prunes what failed; other messages' runs stay."""
+    at.record(parent, b"one")
+    at.end(parent, FP.END_FAIL, kind=b"error")
+    job = keyed(at.core, jobs, b"run", life=lib.FP_LIFE_LIVE, kind=at.kind)
+    assert settle(at.core, said(take(at.core, jobs)[0], lib.FP_FAIL)) == [FP.DONE]
+    assert at.core.purge(jobs, lib.FP_STATE_DEAD, START + 1, 9, apply=True) == 1
+    assert state_of(at.core, job) is None
+    assert at.state() == "failed"
     assert at.core.purge(at.queue, lib.FP_STATE_DEAD, START + 1, 9, apply=True) == 1
-    assert at.flow.resume(None, b"other") == FP.GONE
-    assert at.flow.delete(None, b"other") == 0
+    assert at.flow.get(b"run") is None
+    assert [*at.flow.records(b"run")] == []
+    assert at.record(parent, b"late") == FP.LOST
+    assert at.flow.resume(None, b"run") == FP.GONE
 
 
 def test_a_deletion_takes_a_wake_up_without_a_run_too(at: Scene) -> None:
