@@ -20,7 +20,9 @@ class Web:
         self._base = f"http://{host}"
 
     def ask(self, method: str, path: str, **how: Any) -> httpx.Response:
-        headers = {**self._headers, **how.pop("headers", {})}
+        given = how.pop("headers", {})
+        pairs = given if isinstance(given, list) else list(given.items())
+        headers = [*self._headers.items(), *pairs]
 
         async def one() -> httpx.Response:
             transport = httpx.ASGITransport(self._app, client=("127.0.0.1", 1))

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.to_thread
+import httpx
 import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
@@ -298,6 +303,30 @@ def test_nothing_is_held_between_two_requests(path: Path) -> None:
         links = Path("/proc/self/fd").iterdir()
         held = [str(link.readlink()) for link in links if link.is_symlink()]
         assert not [name for name in held if name.startswith(str(path))]
+
+
+async def test_a_file_that_answers_slowly_holds_up_nobody_else(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the event loop nor the threads of the application around it."""
+    begun, go_on = threading.Semaphore(0), threading.Event()
+
+    def slow(self: object) -> dict[str, Any]:
+        begun.release()
+        go_on.wait(60)
+        return {"queues": {}, "totals": {}}
+
+    monkeypatch.setattr("fencepost.dashboard.source.Source.status", slow)
+    transport = httpx.ASGITransport(dashboard.app(path))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        free = anyio.to_thread.current_default_thread_limiter()
+        asked = [asyncio.create_task(client.get("/api/status")) for _ in range(6)]
+        assert await anyio.to_thread.run_sync(begun.acquire)
+        assert (await client.get("/api/about")).status_code == 200
+        assert free.borrowed_tokens == 0
+        assert sum(task.done() for task in asked) == 0
+        go_on.set()
+        assert [(await task).status_code for task in asked] == [200] * 6
 
 
 # ---- where it lives ------------------------------------------------------------------------------

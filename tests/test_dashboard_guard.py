@@ -144,6 +144,13 @@ def test_a_name_that_was_made_to_lead_here_is_refused(store: Store, host: str) -
         assert web.refused(method, path, headers=headers)[:2] == (403, "host")
 
 
+def test_one_host_is_asked_and_no_other_beside_it(store: Store) -> None:
+    """Who stands in front may have looked at the other one."""
+    both = [("Host", "localhost"), ("Host", "evil.example")]
+    for headers in (both, both[::-1]):
+        assert able(store).refused("GET", "/api/status", headers=headers)[:2] == (403, "host")
+
+
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8765", "127.0.0.1:1", "[::1]:8765"])
 def test_its_own_names_are_answered_to_at_any_port(store: Store, host: str) -> None:
     web = able(store)
