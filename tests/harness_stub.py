@@ -18,7 +18,12 @@ from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 CACHE: Final = ROOT / "build" / "mypy-pages"
-PAGES: Final = {"": "fencepost.pyi", ".testing": "testing.pyi"}  # by what they are modules of
+# By what they are modules of.
+PAGES: Final = {
+    "": "fencepost.pyi",
+    ".testing": "testing.pyi",
+    ".dashboard": "dashboard.pyi",
+}
 SAID: Final = "said"  # the package's name, as the pages are imported
 ANSWER: Final = re.compile(r"asked\.py:(\d+): \w+: (.*)")
 FIELDS: Final = re.compile(r"TypedDict\((\w+), \{([^{}]*)\}\)")

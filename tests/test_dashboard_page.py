@@ -173,6 +173,9 @@ def test_a_run_is_drawn_on_a_line_of_time(page: Browser, serve: Serve, shop: Pat
     widths = "[...document.querySelectorAll('dialog .step')].map((e) => +e.getAttribute('width'))"
     look_up, cool_off, approval = page.js(widths)
     assert 0 < look_up < cool_off < approval < 100
+    page.js("history.back()")
+    page.until_text("Queues")
+    assert page.js("document.querySelectorAll('dialog').length") == 0
 
 
 HOSTILE = (

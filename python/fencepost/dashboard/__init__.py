@@ -37,10 +37,10 @@ from fencepost.dashboard.source import Source
 
 __all__ = ["ALLOWED", "LOOPBACK", "app"]
 
-ALLOWED: Final = (
+ALLOWED: Final[tuple[str, ...]] = (
     *("payloads", "replay", "cancel", "pause", "confirm", "retry", "release", "discard"),
 )
-LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
+LOOPBACK: Final[tuple[str, ...]] = ("localhost", "127.0.0.1", "[::1]")
 TOKEN_MIN: Final = 16  # characters
 TOKEN_MAX: Final = 1000
 

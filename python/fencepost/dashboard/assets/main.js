@@ -87,6 +87,7 @@ const place = (element, active) => [...element.querySelectorAll("a, button, inpu
 let current = null;
 
 function route() {
+  for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close(""); // of the view before
   const [name, query] = location.hash.replace(/^#/, "").split("?");
   app.view = Object.hasOwn(VIEWS, name) ? name : "overview";
   current = VIEWS[app.view].make(app, new URLSearchParams(query ?? ""));

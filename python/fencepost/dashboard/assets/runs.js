@@ -70,7 +70,7 @@ export function runs(app, params) {
       const ends = run.ended_at === null;
       const fails = ["failed", "parked"].includes(run.state);
       over(`Run ${run.id}`, drawn(run, app.now()), [
-        ...(app.may("cancel") && ends && !fails ? [["Cancel", () => act("cancel-run", id), "danger"]] : []),
+        ...(app.may("cancel") && ends && !fails ? [["Cancel this run", () => act("cancel-run", id), "danger"]] : []),
         ...(app.may("replay") && fails ? [["Let it go on", () => act("resume-run", id), "primary"]] : []),
       ]);
     } catch (error) {
