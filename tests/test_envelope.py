@@ -279,10 +279,15 @@ def test_a_fault_has_no_payload(payments: Inbox[Paid]) -> None:
 
 
 def test_an_inbox_says_for_how_long_it_knows_an_id(app: App, kit: Kit) -> None:
-    """Also before the first message, and the same as `stats`."""
+    """Also before the first message, for which nothing is written, and the same as `stats`."""
     assert app.inbox("a", int).dedupe_window == 7 * 86_400
     assert app.inbox("b", int, keep=30 * 86_400).dedupe_window == 30 * 86_400
     assert app.inbox("c", int, key_window=60).dedupe_window == 60
+    assert kit.store.stats()["queues"] == {}
+    for name, box in app._registry._boxes.items():
+        assert isinstance(box, Inbox)
+        box.accept(name, 1)
+        assert box.dedupe_window == kit.store.stats()["queues"][name]["dedupe_window"]
     told = kit.store.stats()["queues"]
     assert {name: told[name]["dedupe_window"] for name in "abc"} == {
         "a": 7 * 86_400,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final, get_args
@@ -255,11 +255,10 @@ def with_windows(file: File, told: dict[str, Any]) -> dict[str, Any]:
     """The same; of inboxes also for how many seconds after its end a message's id answers."""
     for name, queue in told["queues"].items():
         if queue["profile"] == "inbox":
-            queue["dedupe_window"] = window(file, name)
+            queue["dedupe_window"] = window(file.core.queue_find(None, name.encode())[1])
     return told
 
 
-def window(file: File, queue: str) -> float:
+def window(policy: Mapping[str, int]) -> float:
     """For how many seconds after the end of its message a lasting key answers."""
-    policy = file.core.queue_find(None, queue.encode())[1]
     return seconds(policy["key_window_us"] or max(policy["keep_us"], WEEK_US))  # as policy.c

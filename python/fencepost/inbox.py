@@ -118,8 +118,10 @@ class Inbox(Declared[T]):
         """
         file = self._file(None)
         unwrap(file, None)
-        file.queue(self._declaration, None)
-        return _looking.window(file, self.address)
+        policy = file.missing(self._declaration)
+        if policy is None:
+            policy = file.core.queue_find(None, self.address.encode())[1]
+        return _looking.window({**policy, **dict(self._declaration.fields)})
 
     def message(self, message_id: str, /) -> Message | None:
         """What became of the message of this id; None: it never came, or retention took it."""
