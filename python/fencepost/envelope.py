@@ -60,7 +60,7 @@ class Envelope(NamedTuple):
     """
 
     contract: str | None = None  # the stable name of the payload's type
-    trace: str | None = None
+    trace: str | None = None  # a W3C traceparent, where CloudEvents are to carry it
     correlation: str | None = None  # what this belongs to
     causation: str | None = None  # the id of the message that this follows from
     sent_at: datetime | None = None
@@ -236,7 +236,7 @@ class _WrittenFault(msgspec.Struct):
 
 class _Written(_Versioned):
     contract: str | None = None
-    trace: str | None = None
+    trace: str | None = None  # a W3C traceparent, where CloudEvents are to carry it
     correlation: str | None = None
     causation: str | None = None
     sent_at: datetime | None = None
