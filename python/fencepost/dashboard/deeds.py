@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Annotated, Any, Final, Generic, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -84,7 +85,10 @@ class Discard(msgspec.Struct, forbid_unknown_fields=True):
     apply: bool = False
 
 
-class Deed(NamedTuple, Generic[T]):
+@dataclass(frozen=True)
+class Deed(Generic[T]):
+    """Its address, what it is allowed as, what it is told, and what it does."""
+
     name: str
     allowed_as: str
     type: type[T]
