@@ -225,7 +225,7 @@ int flow_come(txn *t, void *argument, fp_error *err) {
   const fp_outside *put = g->put;
   const span id = {put->id, put->id_bytes};
   run r = {0};
-  bool first;
+  bool first = false;
   pack_clear(g->rows);
   int code = put->live || put->wake ? run_get(t, id, &r, err) : FP_OK;
   if (code == FP_OK && put->live && (!r.found || r.state >= FP_RUN_DONE)) {

@@ -160,11 +160,11 @@ int run_forget(txn *t, int64_t message, span id, fp_error *err) {
 int run_child_key(span parent, span key, char into[KEY_BYTES_MAX], int64_t *bytes, fp_error *err) {
   char begin[32];
   int used = snprintf(begin, sizeof begin, "child:%lld:", (long long)parent.bytes);
-  *bytes = used + parent.bytes + key.bytes;
+  long long both = parent.bytes + key.bytes;
+  *bytes = used + both;
   if (*bytes > KEY_BYTES_MAX) {
     return err_set(err, FP_INVALID, "the id of a run and the name of its child have %lld bytes "
-                                    "together, and may have %d",
-                   (long long)(parent.bytes + key.bytes), KEY_BYTES_MAX - used);
+                                    "together, and may have %d", both, KEY_BYTES_MAX - used);
   }
   memcpy(into, begin, (size_t)used);
   memcpy(into + used, parent.at, (size_t)parent.bytes);

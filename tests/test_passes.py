@@ -6,6 +6,7 @@ pass any more writes nothing.
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from fencepost._calls import Core
 from fencepost._codes import FP
 from fencepost._flow import Flow, Recorded, RecordPut, inbox_key
 from harness_core import START
+from harness_core import core as opened
 from harness_core import tx as transaction
 from harness_flow import keys
 
@@ -191,6 +193,27 @@ def test_at_most_one_pass_is_live_and_tokens_only_rise(flow: Flow) -> None:
     assert second > first
     assert not flow.release(None, W, first)
     assert flow.claim(W, BUDGET, ALIVE) == 0
+
+
+def test_of_two_handles_that_claim_at_once_one_has_it(path: Path) -> None:
+    """Each with its own connections, as two processes have them."""
+    with opened(path) as one, opened(path) as two:
+        flows = Flow(one), Flow(two)
+        gate = threading.Barrier(2)
+        tokens: list[list[int]] = [[], []]
+
+        def take(at: int) -> None:
+            for number in range(20):
+                gate.wait()
+                tokens[at].append(flows[at].claim(b"%d" % number, BUDGET, ALIVE))
+
+        threads = [threading.Thread(target=take, args=[at]) for at in (0, 1)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for pair in zip(*tokens, strict=True):
+            assert sorted(map(bool, pair)) == [False, True]
 
 
 def test_a_pass_lapses_one_alive_after_its_last_sign(flow: Flow) -> None:
