@@ -236,7 +236,7 @@ class _WrittenFault(msgspec.Struct):
 
 class _Written(_Versioned):
     contract: str | None = None
-    trace: str | None = None  # a W3C traceparent, where CloudEvents are to carry it
+    trace: str | None = None
     correlation: str | None = None
     causation: str | None = None
     sent_at: datetime | None = None
