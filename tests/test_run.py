@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,6 +15,9 @@ from fencepost._outcomes import Completed, Failed, Suspended
 from fencepost.errors import InvalidArgument, PayloadError
 from fencepost.run import Run
 from harness_run import Calls, DeclinedError, Runs, completed, declined, failed
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 SECOND = 1_000_000
 
@@ -337,3 +340,49 @@ def test_transact_refuses_a_coroutine() -> None:
         _ = await run.transact("pay", effect)
 
     assert isinstance(failed(Runs(body).go()), InvalidArgument)
+
+
+class OddError(Exception):
+    """One that cannot be made without knowing how."""
+
+    def __new__(cls, secret: int) -> Self:
+        return super().__new__(cls, secret)
+
+
+class NestedError(Exception):
+    def __init__(self, what: object, why: str) -> None:
+        super().__init__(what, why)
+
+
+@pytest.mark.parametrize(
+    ("error", "back", "args"),
+    [
+        (NestedError({"a": 1}, "b"), NestedError, ("({'a': 1}, 'b')",)),
+        (NestedError(1, "b"), NestedError, (1, "b")),
+        (fencepost.PermanentError("no", code="c"), fencepost.PermanentError, ("no",)),
+        (OddError(1), fencepost.JobFailed, ("OddError: 1",)),
+    ],
+)
+def test_what_comes_back_of_an_error_that_was_caught(
+    error: Exception, back: type[Exception], args: tuple[object, ...]
+) -> None:
+    """Its class, if that can be made, and its arguments as far as they are plain."""
+    seen: list[BaseException] = []
+
+    def fails() -> None:
+        raise error
+
+    async def body(run: Run) -> None:
+        try:
+            await run.step("a", fails)
+        except Exception as caught:
+            seen.append(caught)
+        await run.sleep("nap", 1)
+
+    runs = Runs(body)
+    runs.until(Completed)
+    assert seen[0] is error
+    assert type(seen[1]) is back
+    assert seen[1].args == args
+    if isinstance(seen[1], fencepost.PermanentError):
+        assert seen[1].code == "c"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -304,3 +306,20 @@ def test_a_long_history_is_read_in_pages(app: App) -> None:
     steps = handle.steps()
     assert len(steps) == 2500 + 500 + 2
     assert [step.at for step in steps] == sorted(step.at for step in steps)
+
+
+def test_the_shop_of_the_design_runs_as_it_stands(tmp_path: Path) -> None:
+    """Jobs, an outbox, an inbox and a workflow in one file, from an event loop."""
+    program = Path(__file__).parent / "programs" / "shop.py"
+    command = [sys.executable, "-W", "error", str(program)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert lines[0] == "accepted duplicate"
+    assert "True False" in lines
+    app = App(tmp_path / "shop.db")
+    (run,) = app.store.runs()
+    assert (run.id, run.name) == ("refund-42", "refund")
+    assert run.state in ("running", "sleeping")
+    with app.transaction() as tx:
+        assert tx.execute("SELECT paid FROM orders") == [(1,)]
+    app.store.close()

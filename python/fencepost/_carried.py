@@ -57,9 +57,8 @@ def carried(codec: Codec, value: object, returns: Any, what: str) -> tuple[bytes
         raise PayloadError(f"{what} is not what it says it returns: {error}") from error
     if not _same(codec, value, back, body, returns):
         raise PayloadError(
-            f"{what} does not survive: a {type(value).__name__} comes back as"
-            f" {type(back).__name__} {msgspec.json.encode(body.decode(errors='replace')).decode()};"
-            " annotate what the function returns, or say returns="
+            f"{what} does not survive: a {type(value).__name__} comes back as another"
+            f" {type(back).__name__}; annotate what the function returns, or say returns="
         )
     return body, back
 
@@ -128,8 +127,11 @@ def raised_as(value: bytes | None) -> BaseException:
         kind = getattr(kind, part, None)
     if not (isinstance(kind, type) and issubclass(kind, Exception)):
         return JobFailed(f"{said.name}: {said.text}", failure=failure_of(value))
-    error = kind.__new__(kind)
-    error.args = tuple([said.text] if said.args is None else said.args)
+    try:
+        error: BaseException = kind.__new__(kind)
+        error.args = tuple([said.text] if said.args is None else said.args)
+    except Exception:  # a class that cannot be made without its arguments
+        return JobFailed(f"{said.name}: {said.text}", failure=failure_of(value))
     if isinstance(error, PermanentError):
         error.code = said.code
     return error
