@@ -106,8 +106,15 @@ class Book:
 class Runs:
     """Passes of one run."""
 
-    def __init__(self, body: Body, book: Book | None = None) -> None:
+    def __init__(
+        self,
+        body: Body,
+        book: Book | None = None,
+        *,
+        permanent: tuple[type[Exception], ...] = (),
+    ) -> None:
         self.body = body
+        self.permanent = permanent
         self.book = book or Book()
         self.passes = 0
 
@@ -117,7 +124,8 @@ class Runs:
 
     async def agoes(self, body: Body | None = None) -> Outcome:
         self.passes += 1
-        state = Pass(self.book, JSON, History(self.book.records.values()))
+        history = History(self.book.records.values())
+        state = Pass(self.book, JSON, history, permanent=self.permanent)
         run = Run("r", self.passes, self.passes, state)
         outcome = await conduct(state, (body or self.body)(run))
         left, state.pending = state.pending, []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 
 import pytest
@@ -164,4 +165,63 @@ def test_cancelling_a_run_cancels_its_children_and_jobs_that_have_not_begun(app:
     assert after == []
     with pytest.raises(Gone):
         handle.signal("never", 1)
+    assert app.store.check(full=True) == []
+
+
+def test_a_step_may_see_that_its_run_was_cancelled(app: App) -> None:
+    """The keeper's next beat tells the worker; the step comes to an end of its own, recorded."""
+    began = threading.Event()
+
+    async def polls(run: Run) -> str:
+        began.set()
+        while not run.cancelled:
+            await asyncio.sleep(0.005)
+        return "stopped early"
+
+    @app.workflow
+    async def one(run: Run) -> None:
+        await run.step("polls", polls, run)
+
+    handle = one.start()
+    app.store.set_policy("workflows", lease=0.3)
+    with worked(app):
+        assert began.wait(60)
+        assert handle.cancel()
+        until(lambda: [step.value for step in handle.steps()] == ["stopped early"])
+    assert handle.status().state == "cancelled"
+
+
+@pytest.mark.parametrize("what", ["transact", "child"])
+def test_nothing_begins_in_a_run_that_was_cancelled_before_its_turn_came(
+    app: App, what: str
+) -> None:
+    """Its effect is rolled back, its child is not started: the cancellation came first."""
+    asked, go = threading.Event(), threading.Event()
+    with app.transaction() as tx:
+        tx.execute("CREATE TABLE paid (id INTEGER)")
+
+    @app.job(queue="never")
+    def never() -> None: ...
+
+    def pay(tx: fencepost.Transaction) -> None:
+        tx.execute("INSERT INTO paid VALUES (1)")
+
+    @app.workflow
+    async def one(run: Run) -> None:
+        asked.set()
+        while not go.is_set():
+            await asyncio.sleep(0.001)
+        if what == "child":
+            await run.child("never", never)
+        await run.transact("pay", pay)
+
+    handle = one.start()
+    with app.worker(queues=["workflows"]):
+        assert asked.wait(60)
+        assert handle.cancel()
+        go.set()
+    with app.transaction() as tx:
+        assert tx.execute("SELECT * FROM paid") == []
+    assert app.store.messages("pending", queue="never") == []
+    assert [run.state for run in app.store.runs()] == ["cancelled"]
     assert app.store.check(full=True) == []

@@ -248,3 +248,40 @@ def test_undecodable_arguments_fail_at_once(path: Path) -> None:
         new.handle(handle.id).result(60)
     assert "Expected `int`" in raised.value.failure.text
     app.store.close()
+
+
+def test_a_fork_does_not_go_over_a_child_that_has_not_ended(app: App) -> None:
+    """Nobody would tell the new run of its end."""
+
+    @app.job(queue="never")
+    def never() -> str:
+        return ""
+
+    @app.workflow
+    async def outer(run: Run) -> None:
+        await run.gather(run.child("never", never), run.step("a", str, 1))
+
+    handle = outer.options(id="a").start()
+    with app.worker(queues=["workflows"]):
+        until(handle.steps)
+    with pytest.raises(InvalidArgument, match="the child 'never' had not ended"):
+        handle.fork("a", id="b")
+
+
+def test_a_child_that_cannot_begin_fails_its_run_and_nothing_else_is_lost(app: App) -> None:
+    """Its id is taken by another run; what was recorded before stays."""
+
+    @app.workflow
+    async def inner(run: Run, n: int) -> None: ...
+
+    @app.workflow(max_attempts=1)
+    async def outer(run: Run) -> None:
+        await run.step("a", str, 1)
+        await run.child("inner", inner, 1)
+
+    inner.options(id="o:inner").start(2)
+    handle = outer.options(id="o").start()
+    with worked(app), pytest.raises(JobFailed) as raised:
+        handle.result(60)
+    assert raised.value.failure.kind == "error"
+    assert [step.name for step in handle.steps()] == ["a"]

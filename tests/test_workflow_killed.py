@@ -89,7 +89,7 @@ def test_it_is_killed_at_each_point_on_its_way(lives: Killer, tmp_path: Path) ->
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("point", range(24))
+@pytest.mark.parametrize("point", range(20))
 def test_it_is_killed_at_each_step_of_each_commit(
     lives: Killer, tmp_path: Path, point: int
 ) -> None:
