@@ -138,12 +138,19 @@ def test_no_thread_to_be_had_is_told(
             await queue.aio.enqueue(1)
         with pytest.raises(RuntimeError, match="can't start"):
             await real.aio.stats()
+        with pytest.raises(RuntimeError, match="can't start"):
+            await real._file.bridge.end(1, None)
+        assert not real._file.bridge.watch._ending
         monkeypatch.setattr(threading.Thread, "start", start)
         await queue.aio.enqueue(2)
         await real.aio.stats()
+        claims = await queue.aio.claim(9)
+        monkeypatch.setattr(threading.Thread, "start", no_thread)
+        assert await queue.aio.claim(wait=3600) == []  # nobody would wake it
+        monkeypatch.setattr(threading.Thread, "start", start)
+        assert [claim.payload for claim in claims] == [0, 2]
 
     run_async(calls())
-    assert [claim.payload for claim in queue.claim(9)] == [0, 2]
 
 
 def no_thread(_thread: threading.Thread) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -181,3 +184,28 @@ def test_watching_tells_each_change_to_the_end(app: App, run_async: Any) -> None
     assert seen[0][0] in ("pending", "leased")
     assert ("leased", "half") in seen
     assert seen[-1] == ("done", "half")
+
+
+def test_what_a_killed_worker_held_is_had_at_once(path: Path, run_async: Any) -> None:
+    """Its lease is an hour: who waits looks after the other workers, as a waiting thread does."""
+    program = (
+        "import fencepost, sys, time\n"
+        "claims = fencepost.open(sys.argv[1]).queue('q', int).claim(lease=3600)\n"
+        "print(len(claims), flush=True)\n"
+        "time.sleep(3600)"
+    )
+
+    async def wait(store: Store, process: subprocess.Popen[str]) -> tuple[int, int]:
+        task = asyncio.create_task(store.queue("q", int).aio.claim(wait=3600))
+        await spin(lambda: bool(store._file.bridge.watch._times))
+        process.kill()
+        (claim,) = await task
+        return claim.payload, claim.attempt
+
+    with fencepost.open(path) as store:
+        store.queue("q", int).enqueue(7)
+        command = [sys.executable, "-c", program, str(path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "1\n"
+            assert run_async(wait(store, process)) == (7, 2)

@@ -18,6 +18,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from heapq import heappop, heappush
 from itertools import count
 from typing import Any, ClassVar, Final, TypeVar
@@ -137,16 +138,16 @@ class Watch:
     async def change(self, version: int) -> None:
         parcel = Changing(self.changed, version)
         with self.changed:
-            self._changing.append(parcel)
             self._look_again()
+            self._changing.append(parcel)
         await parcel.awaited()
 
     async def end(self, id_: int, wait_us: int | None) -> Fate | None:
         parcel = Ending(self, id_, wait_us)
         with self.changed:
+            self._look_again()
             self._ending.setdefault(id_, []).append(parcel)
             self._time(parcel)
-            self._look_again()
         return await parcel.awaited()
 
     def forget(self, parcel: Ending) -> None:
@@ -184,14 +185,18 @@ class Watch:
                 line.waiting.append(parcel)
             if waits_on:
                 self._time(parcel)
-            self._tried(parcel, line)
+            try:
+                self._tried(parcel, line)
+            except RuntimeError:  # nobody would wake it: what it has been answered is its answer
+                parcel.watched = waits_on = False
         return waits_on
 
     def skipped(self, parcel: Lined[Any]) -> None:
         """It was not tried: its coroutine is gone."""
         with self.changed:
             if parcel.trying:
-                self._tried(parcel, self._lines[parcel.for_messages, parcel.queue])
+                with suppress(RuntimeError):  # others of its line wait for who looks next
+                    self._tried(parcel, self._lines[parcel.for_messages, parcel.queue])
 
     def _tried(self, parcel: Lined[Any], line: Line) -> None:
         if parcel.trying:
@@ -222,7 +227,7 @@ class Watch:
     # ---- the thread ------------------------------------------------------------------------------
 
     def _look_again(self) -> None:
-        """There is something new to wait for."""
+        """There is something new to wait for. `RuntimeError`: there is no thread left for it."""
         if not self._running:
             self._running = True
             try:
