@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "flow_part.h"
+#include "run.h"
 
 enum { LIST_LOOKS = 5000 }; /* runs that one page looks at, at the most */
 
@@ -27,6 +28,7 @@ static void pack_run(pack *p, const row *r) {
 }
 
 int flow_show(txn *t, span id, pack *p, fp_error *err) {
+  int64_t state = FP_RUN_RUNNING;
   stmt s = stmt_use(&t->d->sql, SQL_RUN_SHOW);
   put_text(&s, "id", id);
   if (stmt_row(&s)) {
@@ -42,8 +44,10 @@ int flow_show(txn *t, span id, pack *p, fp_error *err) {
     r.created_at = get_i64(&s, "created_at");
     r.ended_at = get_null(&s) ? -1 : get_i64(&s, "ended_at");
     pack_run(p, &r);
+    state = r.state;
   }
-  return stmt_end(&s, err);
+  int code = stmt_end(&s, err);
+  return code == FP_OK ? run_check_state(id, state, err) : code;
 }
 
 /* A page under way. */

@@ -33,7 +33,8 @@ static int cancel_children(txn *t, span id, pack *todo, fp_error *err) {
   int64_t at = 0;
   for (int32_t i = 0; code == FP_OK && i < links.count; i++) {
     span link = {links.blob + at, links.records[2 * i + 1]};
-    at += link.bytes;
+    if (link.bytes > 0) at += link.bytes;
+    if (link.bytes <= 0 || link.bytes > KEY_BYTES_MAX) continue; /* damage, and no link */
     if (links.records[2 * i] == FP_RECORD_TO_JOB) {
       code = cancel_job(t, link, err);
     } else {
@@ -180,6 +181,7 @@ int flow_purge(txn *t, void *argument, fp_error *err) {
     span id = {ids.blob + at, ids.records[i]};
     run r;
     bool all = false;
+    if (id.bytes < 0) continue; /* damage: nobody can ask for it */
     at += id.bytes;
     if (room > 0) code = drop_some(t, id, &room, &all, err);
     if (!all) g->more = true;

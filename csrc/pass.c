@@ -1,5 +1,10 @@
 #include "pass.h"
 
+/* A span that cannot be is damage, and lengthens nothing. */
+static int64_t in_range(int64_t span_us) {
+  return span_us < 0 ? 0 : span_us > SPAN_US_MAX ? SPAN_US_MAX : span_us;
+}
+
 static int64_t earlier(int64_t a, int64_t b) { return a < b ? a : b; }
 
 int pass_get(txn *t, span workflow, pass *p, fp_error *err) {
@@ -11,7 +16,7 @@ int pass_get(txn *t, span workflow, pass *p, fp_error *err) {
     p->token = get_i64(&s, "token");
     p->held_until = get_i64(&s, "held_until");
     p->alive_until = get_i64(&s, "alive_until");
-    p->alive_for = get_i64(&s, "alive_for");
+    p->alive_for = in_range(get_i64(&s, "alive_for"));
   }
   return stmt_end(&s, err);
 }

@@ -11,6 +11,12 @@ enum {
   LINK_KEY_BYTES_MAX = KEY_BYTES_MAX + 6              /* "child:" and a key */
 };
 
+int run_check_state(span id, int64_t state, fp_error *err) {
+  if (state >= FP_RUN_RUNNING && state <= FP_RUN_CANCELLED) return FP_OK;
+  return err_set(err, FP_STORAGE, "run '%.*s' has a state that it cannot have: fencepost_run is "
+                                  "damaged", (int)id.bytes, id.at);
+}
+
 int run_get(txn *t, span id, run *r, fp_error *err) {
   *r = (run){0};
   stmt s = stmt_use(&t->d->sql, SQL_RUN_GET);
@@ -21,7 +27,8 @@ int run_get(txn *t, span id, run *r, fp_error *err) {
     r->message = get_i64(&s, "message");
     r->state = get_i64(&s, "state");
   }
-  return stmt_end(&s, err);
+  int code = stmt_end(&s, err);
+  return code == FP_OK ? run_check_state(id, r->state, err) : code;
 }
 
 bool run_live(const run *r) { return r->found && r->state <= FP_RUN_WAITING; }
@@ -204,7 +211,7 @@ int run_job_left(txn *t, const place *at, span whole, int64_t outcome, const fai
   span parent, key;
   char name[LINK_KEY_BYTES_MAX], link[24];
   int64_t bytes = -1;
-  if (!cut_child_key(whole, &parent, &key)) return FP_OK;
+  if (!cut_child_key(whole, &parent, &key) || key.bytes > KEY_BYTES_MAX) return FP_OK;
   int code = record_link(t, parent, link_key(key, name), FP_RECORD_TO_JOB, link,
                          (int64_t)sizeof link - 1, &bytes, err);
   if (code != FP_OK || bytes < 0) return code;

@@ -18,6 +18,7 @@ typedef struct run {
 } run;
 
 int run_get(txn *t, span id, run *r, fp_error *err);
+int run_check_state(span id, int64_t state, fp_error *err); /* FP_STORAGE: damage */
 bool run_live(const run *r);
 /* It goes on in that state, waiting for what the caller calls so. */
 int run_goes_on(txn *t, span id, int64_t state, span waiting, fp_error *err);

@@ -26,10 +26,13 @@ from fencepost._calls import Core
 from fencepost._pack import Filter
 from harness_core import START, Verdict, define, lib, put, settle, take
 from harness_core import core as opened
+from harness_damage_flow import flow_calls, furnish_flow
 
 SECONDS_MAX = 20
 DAY = 86_400_000_000
-TABLES = ("tally", "queue", "kind", "message", "key", "due", "trouble", "outcome", "lane", "meta")
+JOBS = 2  # the number of that queue
+TABLES = ["tally", "queue", "kind", "message", "key", "due", "trouble", "outcome", "lane", "meta"]
+TABLES += ["run", "record", "claim"]
 VALUES: list[Any] = [
     *(-(2**63), -(2**40), -256, -1, 0, 1, 2, 3, 5, 7, 8, 99, 255, 256, 2**31, 2**40, 2**63 - 1),
     *(None, "", "x", "lane", "\ud7ff" * 300, b"", b"\xff" * 40, 1.5, START, START + DAY),
@@ -51,6 +54,7 @@ def furnish(core: Core) -> None:
             why = (b"error", None, b"broke")
             settle(core, Verdict(claim.id, claim.token, verb, 0, None, *why))
         core.progress(None, held[-1].id, b"1")
+    furnish_flow(core, JOBS)
 
 
 def damage(path: Path, dice: random.Random) -> list[str]:
@@ -108,6 +112,7 @@ def calls(core: Core) -> Iterator[Callable[[], object]]:
     yield lambda: core.check(full=True)
     yield core.now
     yield lambda: core.retain(50)
+    yield from flow_calls(core, JOBS)
     for state in range(3, 8):
         yield partial(core.purge, 0, state, START + 9 * DAY, 50, apply=True)
 
