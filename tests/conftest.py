@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine, Iterator
@@ -23,6 +24,9 @@ import pytest
 import standin_durability
 from harness_outside import Outside
 from harness_processes import end_all
+
+# A shell that starts us in the background has it ignored, and so would every child of ours.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def hostile_core_is_built() -> bool:
