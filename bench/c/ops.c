@@ -173,7 +173,8 @@ static void cancel_claimed(stage *s, int64_t at, int32_t n) {
 
 static void replay(stage *s, int64_t at, int32_t n) {
   for (int32_t i = 0; i < n; i++) s->pairs[2 * (at + i) + 1] = -1;
-  must(s, fp_replay(s->store, n, s->pairs + 2 * at, 0, 0, 1, s->answers, &s->err), "replay");
+  const int64_t *pairs = s->pairs + 2 * at;
+  must(s, fp_replay(s->store, n, pairs, 0, 0, NULL, 0, 1, s->answers, &s->err), "replay");
   answered(s, n, FP_DONE);
 }
 
