@@ -39,7 +39,6 @@ static int look_at_queue(txn *t, watching *g, int32_t i, fp_error *err) {
 static int look_at_all(txn *t, void *argument, fp_error *err) {
   watching *g = argument;
   int code = FP_OK;
-  pack_clear(&g->ended);
   g->any = false;
   g->bits = 0;
   g->next_us = g->asked->until_us;

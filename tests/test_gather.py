@@ -14,10 +14,25 @@ from fencepost._fates import NOWHERE, Fate, fates
 from fencepost._pack import Put, Take, Verdict
 from fencepost._requests import Cancelling, Enqueuing, Request, Settling, Stepping
 from fencepost.errors import Busy, Closed, Conflict, InvalidArgument, StorageError
-from harness_core import START, ack, define, held, keyed, lib, opened, put, settle, take, tx
+from harness_bell import bell
+from harness_core import (
+    REAL_CLOCK,
+    START,
+    ack,
+    define,
+    die,
+    held,
+    keyed,
+    lib,
+    opened,
+    put,
+    settle,
+    take,
+    tx,
+)
 from harness_core import core as opening
 from harness_ladder import disarm
-from harness_line import aside, counts, since, stand_in_line
+from harness_line import aside, counts, since, stand_in_line, until
 
 pytestmark = pytest.mark.hostile
 
@@ -203,6 +218,16 @@ def test_a_closed_store_says_so_to_each(path: Path) -> None:
     assert [type(how.error) for how in found] == [Closed] * 2
 
 
+def test_a_claim_looks_after_the_dead(core: Core, queue: int, path: Path) -> None:
+    """Whose lease is an hour: as one that is made alone does."""
+    put(core, queue, b"a")
+    with opening(path) as other:
+        take(other, queue, lease_us=3600 * SECOND)
+        die(other)
+        ((_answers, claims),) = went(core, Stepping(None, Take([queue], 1)))
+        assert [claim.attempt for claim in held(claims)] == [2]
+
+
 # ---- watched -------------------------------------------------------------------------------------
 
 
@@ -277,6 +302,26 @@ def test_a_change_is_told_by_the_version(core: Core, queue: int) -> None:
     core.nudge()
     assert core.watch(ids=[1], until_us=FOREVER, nudges=nudges).now_us == START
     assert core.watch(heard=[0], version=core.version(), until_us=START).now_us == START
+
+
+def test_an_end_is_not_slept_through(path: Path) -> None:
+    """In whichever queue it is: nobody sleeps to the end of the slice."""
+    with opening(path, hand_us=REAL_CLOCK) as one:
+        (message,) = put(one, define(one, "q"), b"1")
+        before = bell(one)
+        with aside(lambda: told(one, ids=[message])):
+            until(lambda: bell(one).asleep > 0)
+            one.cancel(None, [message])
+        assert (bell(one).late, bell(one).time) == (before.late, before.time)
+
+
+def test_a_version_that_has_moved_lets_nobody_sleep(path: Path) -> None:
+    with opening(path, hand_us=REAL_CLOCK) as one:
+        queue, version = define(one, "q"), one.version()
+        put(one, queue, b"1")
+        before = bell(one)
+        one.watch(heard=[queue], version=version, until_us=FOREVER)
+        assert bell(one) == before
 
 
 def test_closing_ends_a_watch(path: Path) -> None:
