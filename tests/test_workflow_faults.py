@@ -1,0 +1,101 @@
+"""A worker of workflows whose disk or memory fails in the middle goes on when it works again."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import fencepost
+from fencepost import App, Run
+from harness_ladder import Arm, disarm, memory, steps
+from harness_worker import AT_ONCE, until
+
+pytestmark = pytest.mark.hostile
+
+RUNS = 40
+
+
+@pytest.fixture
+def app(path: Path) -> Iterator[App]:
+    app = App(path)
+    yield app
+    disarm()
+    app.store.close()
+
+
+@pytest.mark.parametrize("faults", [steps, memory])
+def test_failing_statements_lose_nothing_and_repeat_no_recorded_step(
+    app: App, faults: Callable[[int], Arm]
+) -> None:
+    """
+    Whichever step of taking, recording, `transact` or ending fails: what is recorded does not run
+    again, and what `transact` wrote is there once.
+    """
+    with app.transaction() as tx:
+        tx.execute("CREATE TABLE paid (run TEXT)")
+    ran: Counter[str] = Counter()
+    gate = threading.Semaphore(0)
+
+    def first(name: str) -> str:
+        ran[name] += 1
+        assert gate.acquire(timeout=60)
+        return name
+
+    def last(name: str) -> str:
+        ran[name] += 1
+        return name
+
+    def pay(tx: fencepost.Transaction, run: str) -> None:
+        tx.execute("INSERT INTO paid VALUES (?)", (run,))
+
+    @app.workflow(max_attempts=0, backoff=AT_ONCE)
+    async def flow(run: Run) -> str:
+        await run.step("a", first, run.key("a"))
+        await run.sleep("nap", 0.001)
+        await run.transact("pay", pay, run.id)
+        return await run.step("b", last, run.key("b"))
+
+    fail = faults(1)
+    with app.transaction() as tx:
+        handles = [flow.options(id=f"r{n}", tx=tx).start() for n in range(RUNS)]
+    with app.worker(threads=1):
+        for n in range(RUNS):
+            fail(2 * n)
+            gate.release()
+            until(lambda n=n: ended(ran) > n)  # type: ignore[misc]
+        disarm()
+        assert [handle.result(60) for handle in handles] == [f"r{n}:b" for n in range(RUNS)]
+    recorded = {step.value for handle in handles for step in handle.steps() if step.kind == "step"}
+    assert recorded == set(ran)
+    with app.transaction() as tx:
+        assert sorted(tx.execute("SELECT run FROM paid")) == sorted((f"r{n}",) for n in range(RUNS))
+    assert app.store.check(full=True) == []
+
+
+def ended(ran: Counter[str]) -> int:
+    """Runs that came to their last step: asked of nobody who may fail."""
+    return sum(name.endswith(":b") for name in tuple(ran))
+
+
+def test_an_end_that_cannot_be_written_is_written_later_and_uses_no_attempt(app: App) -> None:
+    """The step that had ended does not run again: its record is said until it is written."""
+    ran: list[int] = []
+    fail = steps(1)
+
+    def step() -> int:
+        ran.append(1)
+        fail(0)  # the first statement of what is said next
+        return 7
+
+    @app.workflow(max_attempts=1)
+    async def one(run: Run) -> int:
+        return await run.step("a", step)
+
+    handle = one.start()
+    with app.worker(threads=1):
+        assert handle.result(60) == 7
+    assert ran == [1]
