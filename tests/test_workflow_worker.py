@@ -258,3 +258,31 @@ def test_a_lock_that_is_held_for_long_ends_no_pass(app: App) -> None:
                 " WHERE i < 300000) INSERT INTO x SELECT i FROM n"
             )
         assert handle.result(60) == "done"
+
+
+def test_steps_that_take_their_time_are_not_in_the_way_of_other_runs(app: App) -> None:
+    """They hold each thread for plain steps; others are read, write their rows, and end."""
+    began, go = threading.Event(), threading.Event()
+
+    def slow() -> None:
+        began.set()
+        assert go.wait(60)
+
+    @app.workflow
+    async def held(run: Run) -> None:
+        await run.step("slow", slow)
+
+    @app.workflow
+    async def quick(run: Run) -> list[tuple[int]]:
+        await run.sleep("nap", 0.001)
+        return await run.options(returns=list[tuple[int]]).transact(
+            "rows", lambda tx: list(tx.execute("SELECT 1"))
+        )
+
+    held.start()
+    with worked(app):
+        assert began.wait(60)
+        for _ in range(4):
+            held.start()
+        assert quick.start().result(60) == [(1,)]
+        go.set()

@@ -222,6 +222,9 @@ class _Inline(FlowDesk):
     async def call(self, fn: Callable[[], T]) -> T:
         return await asyncio.to_thread(fn) if self._beside else fn()
 
+    async def ask(self, fn: Callable[[], T]) -> T:
+        return await self.call(fn)
+
     async def say(self, records: Sequence[RecordPut], end: End | None) -> Answer:
         if not records and end is None:
             return (), None

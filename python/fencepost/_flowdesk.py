@@ -28,6 +28,7 @@ T = TypeVar("T")
 
 Answer = tuple[Sequence[Recorded], int | None]
 NOT_SAID: Final = -1
+CLERKS: Final = 4  # the file has one writer; they read, and stand in line
 
 
 class Said(NamedTuple):
@@ -44,11 +45,16 @@ class FlowDesk:
         self.file = file
         self.flow = Flow(file.core)
         self._hands = Hands(threads)
+        self._clerks = Hands(CLERKS)
         self._scribe: Scribe[Said, Answer] = Scribe(self._commit)
 
     async def call(self, fn: Callable[[], T]) -> T:
-        """In a thread."""
+        """A plain step, in a thread."""
         return await self._hands.call(fn)
+
+    async def ask(self, fn: Callable[[], T]) -> T:
+        """What is asked of the file, in another: steps that take their time are not in its way."""
+        return await self._clerks.call(fn)
 
     async def say(self, records: Sequence[RecordPut], end: End | None) -> Answer:
         """Written when it returns."""
@@ -78,6 +84,7 @@ class FlowDesk:
     def close(self) -> None:
         """What was said is written; what runs goes on."""
         self._scribe.close()
+        self._clerks.close()
         self._hands.close()
 
 
@@ -120,10 +127,10 @@ class Pen:
                 tx._end(commit=False)
             return value
 
-        return await self.desk.call(work)
+        return await self.desk.ask(work)
 
     async def _with_children(self, entries: Sequence[Entry], end: End | None) -> tuple[Told, int]:
-        found = await self.desk.call(lambda: self._begin_children(entries, end))
+        found = await self.desk.ask(lambda: self._begin_children(entries, end))
         if found is not None:
             return found
         # It was cancelled: what had ended is recorded all the same, and nothing begins.

@@ -54,6 +54,8 @@ T = TypeVar("T")
 
 PAUSE: Final = 0.1  # seconds until what could not be written is tried again
 PAUSE_MAX: Final = 5.0
+AGAIN_US: Final = SECOND // 2  # until a pass is tried again whose records could not be written
+DISK: Final = (Busy, StorageError)  # nothing that the workflow did
 
 log: Final = logging.getLogger("fencepost.worker")
 
@@ -110,7 +112,7 @@ class WorkflowRun(Errand):
 
     async def _conducted(self) -> Outcome:
         try:
-            row, records = await self._desk.call(self._run.load)
+            row, records = await self._desk.ask(self._run.load)
             if row is None:
                 return Lost()
             args, kwargs = self._workflow._arguments.decode(row.args or b"{}")
@@ -144,7 +146,7 @@ class WorkflowRun(Errand):
         why = self.why()
         if why != LOST:
             return None if why is None else "told"
-        row = await self._desk.call(lambda: self._desk.flow.get(self._pen.id))
+        row = await self._desk.ask(lambda: self._desk.flow.get(self._pen.id))
         cancelled = row is not None and row.state == FP.RUN_CANCELLED
         return "withdrawn" if cancelled else "lost"
 
@@ -175,7 +177,7 @@ class WorkflowRun(Errand):
                 outcome = Lost()
                 answer = FP.LOST
                 break
-            except (Busy, StorageError) as error:
+            except DISK as error:
                 if self._why == STOPPING or self.why() == LOST:
                     log.warning("%s: its end could not be written: %s", self._spoken(), error)
                     return
@@ -223,6 +225,9 @@ class WorkflowRun(Errand):
     def _failed(self, error: BaseException) -> End:
         id_, token = self._pen.id, self._pen.token
         name = type(error).__name__
+        if self._pass is not None and error is self._pass.broken and isinstance(error, DISK):
+            log.warning("%s: %s; again in %g s", self._spoken(), error, AGAIN_US / SECOND)
+            return End(id_, token, FP.END_RELEASE, AGAIN_US)
         if isinstance(error, RetryLater):
             self._note_hold(error)
             try:
