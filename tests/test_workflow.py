@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fencepost import App, Conflict, Gone, InvalidArgument, Run
-from fencepost.testing import Clock, override
+from fencepost.testing import Clock, Point, override
 from harness_worker import until, worked
 
 FAR = timedelta(days=3650)
@@ -323,3 +323,34 @@ def test_the_shop_of_the_design_runs_as_it_stands(tmp_path: Path) -> None:
     with app.transaction() as tx:
         assert tx.execute("SELECT paid FROM orders") == [(1,)]
     app.store.close()
+
+
+@pytest.mark.parametrize("point", ["step done", "step recorded", "sleep recorded"])
+def test_h13_with_an_hour_that_is_turned(app: App, point: Point) -> None:
+    """The worker dies there, and is down past the deadline: one step too many at the most."""
+    keys: list[str] = []
+
+    def reserve(key: str) -> str:
+        keys.append(key)
+        return "1"
+
+    @app.workflow
+    async def three(run: Run) -> list[str]:
+        first = await run.step("first", reserve, run.key("first"))
+        await run.step("second", str, 2)
+        await run.sleep("an hour", 3600)
+        return [first, await run.step("third", str, 3)]
+
+    with override(app) as kit:
+        handle = three.options(id="r").start()
+        with kit.crash_at(point):
+            kit.drain()
+        before = {step.name: step for step in handle.steps()}
+        kit.advance(7200)
+        kit.drain(until_idle=True)
+        assert handle.result(1) == ["1", "3"]
+        after = {step.name: step for step in handle.steps()}
+        assert {name: after[name] for name in before} == before
+        assert keys == ["r:first"] * (2 if point == "step done" else 1)
+        if "an hour" in before:  # it ended at its first deadline, at once because that had passed
+            assert after["third"].at == kit.now
