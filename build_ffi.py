@@ -295,7 +295,8 @@ def objects(compiler: list[str], sources: list[Path], flags: list[str], folder: 
 
 def our_flags(include: list[str], *, test: bool) -> list[str]:
     """How our C is compiled, in the release build and in the test build."""
-    flags = [*OUR_FLAGS, *sanitizer_flags(), *(TEST_FLAGS if test else RELEASE_FLAGS)]
+    nowhere = f"-ffile-prefix-map={ROOT}=."  # where it was built is not what was built
+    flags = [*OUR_FLAGS, nowhere, *sanitizer_flags(), *(TEST_FLAGS if test else RELEASE_FLAGS)]
     if flag_set("FENCEPOST_WERROR"):
         flags.append("-Werror")
     return [*flags, *include]

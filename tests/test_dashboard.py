@@ -12,10 +12,14 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("httpx")
+
 import anyio
 import anyio.to_thread
 import httpx
-import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("starlette")
+pytest.importorskip("httpx")
+
 from fencepost import Store, dashboard
 from fencepost.testing import Clock
 from harness_dashboard import dead, fill

@@ -10,6 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("httpx")
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

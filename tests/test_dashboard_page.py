@@ -12,6 +12,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("httpx")
+pytest.importorskip("uvicorn")
+
 import uvicorn
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

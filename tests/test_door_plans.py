@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("fencepost._core_test")
+
 from harness_core import Held, core, define, ffi, lib, put, take
 
 pytestmark = pytest.mark.hostile

@@ -17,6 +17,8 @@ from typing import NamedTuple
 
 import pytest
 
+pytest.importorskip("fencepost._core_test")
+
 from fencepost._calls import Core
 from fencepost._pack import Filter
 from harness_core import (
