@@ -216,7 +216,7 @@ OUR_FLAGS = shlex.split(
     "-std=c11 -D_GNU_SOURCE= -D_DARWIN_C_SOURCE= -O2 -g -fPIC -fvisibility=hidden -Wall -Wextra"
     " -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wundef"
 )
-RELEASE_FLAGS = ["-DNDEBUG"]
+RELEASE_FLAGS = ["-DNDEBUG", f"-ffile-prefix-map={ROOT}=."]  # the same wherever it is built
 TEST_FLAGS = ["-DFENCEPOST_TEST", "-UNDEBUG"]
 SANITIZER_FLAGS = {
     "address": ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"],
@@ -295,8 +295,7 @@ def objects(compiler: list[str], sources: list[Path], flags: list[str], folder: 
 
 def our_flags(include: list[str], *, test: bool) -> list[str]:
     """How our C is compiled, in the release build and in the test build."""
-    nowhere = f"-ffile-prefix-map={ROOT}=."  # where it was built is not what was built
-    flags = [*OUR_FLAGS, nowhere, *sanitizer_flags(), *(TEST_FLAGS if test else RELEASE_FLAGS)]
+    flags = [*OUR_FLAGS, *sanitizer_flags(), *(TEST_FLAGS if test else RELEASE_FLAGS)]
     if flag_set("FENCEPOST_WERROR"):
         flags.append("-Werror")
     return [*flags, *include]
