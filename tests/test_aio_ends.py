@@ -39,6 +39,7 @@ def real(path: Path) -> Any:
 
 def test_several_loops_share_one_store(real: Store) -> None:
     """In threads of their own, on either library; each gets its own answers."""
+    pytest.importorskip("uvloop")
     queue = real.queue("q", int)
     before = set(threading.enumerate())
     found: list[list[int]] = [[] for _ in range(4)]
@@ -268,6 +269,8 @@ print(app.store.stats()["queues"]["default"]["pending"])
 )
 def test_the_interpreter_ends_whoever_waits(tmp_path: Path, end: str) -> None:
     """With a claim that waits, a result that will not come, and writes that nobody awaited."""
+    if "uvloop" in end:
+        pytest.importorskip("uvloop")
     program = f"""
 app = fencepost.App("app.db")
 

@@ -36,6 +36,7 @@ def pragma(core: Core, name: str) -> int:
     return core._number(lib.fp_pragma, f"PRAGMA {name}".encode())
 
 
+@pytest.mark.hostile
 @pytest.mark.parametrize("name", ["query_only", "trusted_schema", "ignore_check_constraints"])
 def test_a_second_statement_is_not_in_force_either(core: Core, name: str) -> None:
     """Some PRAGMAs need not be run: SQLite obeys as soon as it has read them."""
@@ -48,6 +49,7 @@ def test_a_second_statement_is_not_in_force_either(core: Core, name: str) -> Non
     assert stats(core, queue).pending == 1
 
 
+@pytest.mark.hostile
 def test_what_was_written_without_an_answer_is_not_committed(
     core: Core, path: Path, outside: Outside
 ) -> None:
@@ -80,6 +82,7 @@ def test_what_was_written_without_an_answer_is_not_committed(
 LONG = "WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 3000000)"
 
 
+@pytest.mark.hostile
 def test_a_transaction_in_use_is_not_ended_under_its_thread(core: Core) -> None:
     """Not by another thread; once its own is through with it, it may be rolled back by any."""
     begun: list[OpenTx] = []
