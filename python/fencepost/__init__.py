@@ -1,5 +1,5 @@
 """
-Fencepost: durable jobs and queues in one SQLite file.
+Fencepost: durable jobs, outbox, inbox and workflows in one SQLite file.
 
     app = fencepost.App("app.db")       what is declared: jobs, queues, and the worker for them
     store = fencepost.open("app.db")    the file itself: queues, transactions, the operator's view

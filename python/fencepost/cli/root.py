@@ -37,7 +37,7 @@ from fencepost.cli.workflow import workflow
 @click.version_option(package_name="fencepost", message="%(prog)s %(version)s")
 @click.pass_context
 def cli(context: click.Context, database: str | None) -> None:
-    """Durable jobs and queues in one SQLite file."""
+    """Durable jobs, outbox, inbox and workflows in one SQLite file."""
     named = context.get_parameter_source("database") is ParameterSource.COMMANDLINE
     context.obj = Database(database, named=named)
     if context.invoked_subcommand is None:
