@@ -240,6 +240,7 @@ def test_any_handle_settles_what_can_be_found_by_its_id(core: Core, path: Path, 
         assert ack(core, held) in ([lib.FP_LOST], [lib.FP_ALREADY], [lib.FP_DONE])
 
 
+@pytest.mark.hostile
 def test_a_renewed_claim_of_a_bulk_queue_is_found_where_it_stands_now(core: Core) -> None:
     queue = define(core, "q", lib.FP_PROFILE_QUEUE)
     put(core, queue, b"a", b"b")
@@ -250,6 +251,7 @@ def test_a_renewed_claim_of_a_bulk_queue_is_found_where_it_stands_now(core: Core
     assert lib.fp_places(core._store) == 0
 
 
+@pytest.mark.hostile
 def test_a_handle_forgets_the_claims_that_ended(core: Core) -> None:
     """Its table of places does not grow with what has passed through it."""
     queue = define(core, "q")
@@ -297,6 +299,7 @@ def test_a_savepoint_undoes_a_settlement(core: Core, profile: int, verb: int, sq
     assert ack(core, held) == [lib.FP_DONE]
 
 
+@pytest.mark.hostile
 @pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS)
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
 def test_and_the_claim_outlives_that_transaction(core: Core, profile: int, verb: int) -> None:

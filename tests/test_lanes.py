@@ -298,6 +298,7 @@ def test_a_rollback_undoes_the_whole_of_a_lane(core: Core) -> None:
     assert bodies(take(core, queue, 10)) == [b"2"]
 
 
+@pytest.mark.hostile
 def test_ten_thousand_behind_one_head_cost_the_claim_nothing(core: Core) -> None:
     """The steps of SQLite's machine for a claim are those of a lane of two."""
     vm_step = 4

@@ -135,6 +135,7 @@ def test_a_database_that_is_not_in_wal_mode_is_turned_only_by_name(
     fencepost.open(path).close()
 
 
+@pytest.mark.hostile
 @pytest.mark.parametrize(("durability", "level"), [("full", 2), ("normal", 1)])
 def test_commits_are_synced_unless_they_are_not_to_be(
     path: Path, durability: Literal["full", "normal"], level: int

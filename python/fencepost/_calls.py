@@ -73,7 +73,7 @@ def _pointer(tx: OpenTx | None) -> Any:
 class Core:
     """One handle on one file; any thread. `patience` is how long a call waits for its turn."""
 
-    __slots__ = ("_store", "patience")
+    __slots__ = ("_store", "freed", "patience")
 
     def __init__(
         self,
@@ -94,7 +94,13 @@ class Core:
         options.foreign_keys, options.normal, options.hand_us = foreign_keys, normal, hand_us
         store = ffi.new("fp_store **")
         checked(lib.fp_open, options, store, patience=patience)
-        self._store = ffi.gc(store[0], lib.fp_free)
+        self.freed = freed = list[bool]()
+
+        def free(handle: Any) -> None:
+            freed.append(True)
+            lib.fp_free(handle)
+
+        self._store = ffi.gc(store[0], free)
         self.patience = patience
 
     def _call(self, function: Any, *arguments: Any) -> None:
@@ -372,5 +378,7 @@ class OpenTx:
             self._core.end(pointer, commit=commit)
 
     def __del__(self) -> None:
+        # Garbage of one cycle goes in any order; what the handle took with it is over.
         with suppress(Exception):
-            self.end(commit=False)
+            if not self._core.freed:
+                self.end(commit=False)
