@@ -97,17 +97,25 @@ class Raised(msgspec.Struct, omit_defaults=True):
 
 def write_raised(error: BaseException, due_us: int = 0) -> bytes:
     kind = type(error)
-    plain = all(isinstance(one, PLAIN) for one in error.args)
     code = error.code if isinstance(error, PermanentError) else None
     said = Raised(
         kind.__module__,
         kind.__qualname__,
-        text_of(error),
-        list(error.args) if plain else None,
-        None if code is None else text_of(code),
+        _writable(text_of(error)),
+        list(error.args) if all(isinstance(one, PLAIN) for one in error.args) else None,
+        None if code is None else _writable(text_of(code)),
         due_us,
     )
-    return msgspec.json.encode(said)
+    try:
+        return msgspec.json.encode(said)
+    except Exception:  # plain, and yet not to be written: half a surrogate pair, a very long number
+        said.args = None
+        return msgspec.json.encode(said)
+
+
+def _writable(text: str) -> str:
+    """What is no UTF-8 is spelled out: an error is never replaced by the one of writing it."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def read_raised(value: bytes | None) -> Raised:

@@ -58,6 +58,8 @@ WORDS: Final = {
 ORDERED: Final = frozenset((STEP, TRANSACT, CHILD, SLEEP, RECEIVE, FAILED, DEADLINE))
 SAME: Final = {FAILED: (STEP, TRANSACT)}  # what may be asked for where this is recorded
 INBOX_DIGITS: Final = 20
+# A record's key has 1,024 bytes; this leaves room for what stands before a name in keys of its own.
+NAME_BYTES_MAX: Final = 1000
 
 # What is not under a plain name: no step may be called so, and no signal can answer for a step.
 PREFIXES: Final = (
@@ -70,6 +72,18 @@ PREFIXES: Final = (
     "child:",
     "parent:",
 )
+
+
+def check_name(name: object, what: str) -> None:
+    """
+    `InvalidArgument` for a name that no record could have. Asked before anything is done under it:
+    an effect whose result cannot be recorded would be repeated.
+    """
+    encoded = name_bytes(name, what)
+    if not 1 <= len(encoded) <= NAME_BYTES_MAX:
+        raise InvalidArgument(f"{what} has 1 to {NAME_BYTES_MAX} bytes, not {len(encoded)}")
+    if b"\0" in encoded:
+        raise InvalidArgument(f"{what} contains a NUL character")
 
 
 def signal_key(name: str) -> str:
@@ -141,7 +155,7 @@ class History:
         What is recorded under the name. `InvalidArgument` for a name that cannot be one, or that
         this pass asked for before; `Changed` if it is recorded as another kind.
         """
-        name_bytes(name, f"the name of a {WORDS[kind]}")
+        check_name(name, f"the name of a {WORDS[kind]}")
         if name.startswith(PREFIXES):
             raise InvalidArgument(f"{name!r} begins with what only Fencepost's own names may")
         if name in self._asked:

@@ -16,7 +16,16 @@ from fencepost._checks import flag, name_bytes, shown, whole
 from fencepost._file import File
 from fencepost._flow import Flow, RunRow, Start, Stored, signal_key
 from fencepost._flowrequests import Coming
-from fencepost._history import CHILD, DEADLINE, ENDED, LATE, SIGNAL, TRIED, Record
+from fencepost._history import (
+    CHILD,
+    DEADLINE,
+    ENDED,
+    LATE,
+    SIGNAL,
+    TRIED,
+    Record,
+    check_name,
+)
 from fencepost._plans import Plan, Write, here
 from fencepost.errors import Gone, InvalidArgument
 from fencepost.spans import moment, moment_us
@@ -132,7 +141,7 @@ class RunFile:
         return here(self.signaling(tx, name, value))
 
     def signaling(self, tx: OpenTx | None, name: str, value: bytes) -> Plan[bool]:
-        name_bytes(name, "the name of a signal")
+        check_name(name, "the name of a signal")
         return (yield from self._told(tx, signal_key(name), value, FP.RECORD_WAIT))
 
     def send(self, tx: OpenTx | None, value: bytes) -> None:

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar, o
 
 from fencepost import _waits
 from fencepost._carried import returns_of
-from fencepost._checks import function, is_coroutine, name_bytes, shown, whole
+from fencepost._checks import function, is_coroutine, shown, whole
 from fencepost._children import bind, result
-from fencepost._history import CHILD, RECEIVE, SIGNAL, SLEEP, STEP, TRANSACT
+from fencepost._history import CHILD, RECEIVE, SIGNAL, SLEEP, STEP, TRANSACT, check_name
 from fencepost._pass import Options, Pass
 from fencepost.codec import check_type
 from fencepost.errors import InvalidArgument
@@ -73,7 +73,7 @@ class Run:
 
     def key(self, name: str, /) -> str:
         """The idempotency key of a step: the same on each attempt, and no other step's."""
-        name_bytes(name, "the name of a step")
+        check_name(name, "the name of a step")
         return f"{self.id}:{name}"
 
     def options(
@@ -249,7 +249,7 @@ class Run:
         Whether this run goes the new way at a change of the code: True in runs that come here for
         the first time, which is recorded; False in those that had gone on from here before.
         """
-        name_bytes(name, "the name of a patch")
+        check_name(name, "the name of a patch")
         return self._pass.patched(name)
 
     # ---- the rest --------------------------------------------------------------------------------
