@@ -370,6 +370,7 @@ MODERATE = settings(
 LONG = settings(MODERATE, max_examples=1500, stateful_step_count=80, derandomize=False)
 
 
+@pytest.mark.hostile
 def test_the_core_is_the_model() -> None:
     """The same stories each time, so that a red build is red for everybody."""
     run_state_machine_as_test(Machine, settings=MODERATE)
