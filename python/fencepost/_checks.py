@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from fencepost.errors import InvalidArgument
 
 __all__ = ["flag", "function", "identity", "is_coroutine", "name_bytes", "one_by_one", "path_bytes"]
-__all__ += ["several", "shown", "whole"]
+__all__ += ["several", "short", "shown", "whole"]
 
 T = TypeVar("T")
 
@@ -24,6 +24,11 @@ def shown(value: object) -> str:
         text = repr(value)
     except Exception:
         text = f"a {type(value).__name__}"
+    return short(text)
+
+
+def short(text: str) -> str:
+    """As much of it as a message has room for."""
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 

@@ -67,12 +67,10 @@ class Loop:
         self.released = 0  # messages that were given up or given back
         self.leases: Leases
         self.flows = FlowDesk(store._file, crew.threads)
-        self._file = store._file
-        self._crew = crew
+        self._file, self._crew = store._file, crew
         self._names = names
-        self._stopping = threading.Event()
-        self._grace_until = 0.0
-        self._hurried = False
+        self._stopping, self._over = threading.Event(), threading.Event()
+        self._grace_until, self._hurried = 0.0, False
         self._news = 0  # what our runs told us; changed with the crew's lock
         self._seen = 0  # of that, when this turn began
         self._began_at = 0.0  # this turn
@@ -136,7 +134,8 @@ class Loop:
                 self._file.core.nudge()
 
     def join(self) -> None:
-        """Until it has stopped."""
+        """Until it has stopped; interrupted, it can be asked again, as a thread itself cannot."""
+        self._over.wait()
         self._thread.join()
 
     # ---- the thread ------------------------------------------------------------------------------
@@ -156,6 +155,7 @@ class Loop:
             self.leases.end()
             self.flows.close()
             log.info("%s: stopped", self.store.path)
+            self._over.set()
 
     def _survive(self, turn: Callable[[], None]) -> None:
         """What may pass is waited out; what cannot pass ends the loop."""

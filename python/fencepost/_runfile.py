@@ -190,7 +190,7 @@ class RunFile:
                 open_.discard(record.key.partition(":")[2])
         else:
             self.row()
-            raise Gone(f"run {self.id} has no step {step!r}")
+            raise Gone(f"run {self.id} has no step {shown(step)}")
         if open_:
             raise InvalidArgument(
                 f"run {self.id}: the child {min(open_)!r} had not ended when {step!r} began"

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from fencepost._carried import read_moment, write_moment
+from fencepost._checks import shown
 from fencepost._history import (
     CHILD,
     DEADLINE,
@@ -70,7 +71,7 @@ async def wait(p: Pass, name: str, record: Record | None, type: Any, timeout_us:
 
 
 def _late(name: str) -> TimeoutError:
-    return TimeoutError(f"{name!r} did not come in time")
+    return TimeoutError(f"{shown(name)} did not come in time")
 
 
 async def _deadline(p: Pass, name: str, timeout_us: int | None) -> int | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
-from fencepost._checks import shown
+from fencepost._checks import short, shown
 from fencepost.errors import InvalidArgument, PayloadError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class JsonCodec:
             # msgspec writes NaN and the infinities as null, so only a null is worth a look.
             if b"null" in body:
                 _refuse_nan(value)
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        except (TypeError, ValueError, OverflowError, RecursionError, BufferError) as error:
             if isinstance(error, PayloadError):
                 raise
             raise PayloadError(f"{type(value).__name__} cannot be encoded: {error}") from error
@@ -102,7 +102,9 @@ class JsonCodec:
         try:
             foreign = next(_foreign(msgspec.inspect.type_info(type), set()), None)
         except Exception as error:  # a name that is not there, a union that JSON cannot tell apart
-            raise InvalidArgument(f"{_name(type)} cannot be decoded: {error}") from error
+            raise InvalidArgument(
+                f"{_name(type)} cannot be decoded: {short(str(error))}"
+            ) from error
         if foreign is not None:
             hint = "; say typing.Any" if foreign is object else ""
             raise InvalidArgument(

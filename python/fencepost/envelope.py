@@ -71,6 +71,8 @@ class Envelope(NamedTuple):
     @classmethod
     def of(cls, headers: Mapping[str, str]) -> Envelope:
         """The one in a message's headers; an empty one if there is none. `PayloadError`."""
+        if not isinstance(headers, Mapping):
+            raise InvalidArgument(f"headers are text by name, not {shown(headers)}")
         text = headers.get(HEADER)
         if text is None:
             return NOTHING
@@ -122,10 +124,12 @@ def checked(envelope: Envelope) -> Envelope:
     return envelope
 
 
-def beside(envelope: Envelope, headers: Mapping[str, str]) -> Mapping[str, str]:
+def beside(envelope: Envelope, headers: Mapping[str, str] | None) -> Mapping[str, str]:
     """All that is written beside a payload. `InvalidArgument`."""
+    if headers is None:
+        headers = {}
     if not isinstance(headers, Mapping):
-        return headers  # whoever writes them says so
+        raise InvalidArgument(f"headers are text by name, not {shown(headers)}")
     if HEADER in headers:
         raise InvalidArgument(f"{HEADER} is said by the envelope itself")
     if any(not str(name).strip() for name in headers):
@@ -199,7 +203,11 @@ class Contracts(Generic[T]):
         """`PayloadError` for a name that is none here."""
         found = None if name is None else self._types.get(name)
         if found is None:
-            told = "it names no contract" if name is None else f"there is no contract {name} here"
+            told = (
+                "it names no contract"
+                if name is None
+                else f"there is no contract {shown(name)} here"
+            )
             raise Unfit("unknown_contract", told)
         return found
 

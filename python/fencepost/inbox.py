@@ -189,6 +189,8 @@ class Inbox(Declared[T]):
         file = self._file(None)
         message = self.message(message_id)
         whole(token, "token", 1, TOKEN_MAX)
+        if error is not None and not isinstance(error, str):
+            raise InvalidArgument(f"error is text, not {shown(error)}")
         if message is None:
             return False
         key = (message.id, token)

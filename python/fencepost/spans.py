@@ -43,9 +43,9 @@ def span_us(value: Span, name: str) -> int:
         raise InvalidArgument(f"{name} is {value}, which is no length of time")
     # A float too small to matter may round to 0 from below: its sign is asked, not the result's.
     if us < 0 or (isinstance(value, float) and value < 0):
-        raise InvalidArgument(f"{name} is negative: {value}")
+        raise InvalidArgument(f"{name} is negative: {shown(value)}")
     if us > SPAN_MAX:
-        raise InvalidArgument(f"{name} is longer than a hundred years: {value}")
+        raise InvalidArgument(f"{name} is longer than a hundred years: {shown(value)}")
     return us
 
 
@@ -58,9 +58,11 @@ def lease_us(value: Span) -> int:
 
 
 def gap_us(rate: object) -> int:
-    """Between two of so many a second. `InvalidArgument` if that is no number above 0."""
+    """Between two of so many a second. `InvalidArgument` for fewer than one in a hundred years."""
     if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not rate > 0:
         raise InvalidArgument(f"rate is so many a second, not {shown(rate)}")
+    if rate * SPAN_MAX < SECOND:
+        raise InvalidArgument(f"rate is fewer than one in a hundred years: {shown(rate)}")
     return round(SECOND / rate)
 
 
