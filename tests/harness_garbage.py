@@ -26,6 +26,7 @@ from harness_stub import Page
 
 UTC: Final = timezone.utc
 NOW: Final = datetime.now(UTC)
+ANY: Final[Any] = Any
 
 
 class Mute:
@@ -230,9 +231,9 @@ class World:
     def __post_init__(self) -> None:
         app = self.app
         self.job = app.job(name="garbage-job")(work)
-        self.queue = app.queue("garbage", Any)
-        self.outbox = app.outbox("garbage-topic", Any)
-        self.inbox = app.inbox("garbage-address", Any)
+        self.queue = app.queue("garbage", ANY)
+        self.outbox = app.outbox("garbage-topic", ANY)
+        self.inbox = app.inbox("garbage-address", ANY)
 
         self.flow = flow = app.workflow(name="garbage-flow")(flow_of)
         self.handle = self.job.enqueue(1)
@@ -256,7 +257,7 @@ class World:
             "": lambda: fencepost,
             "App": lambda: App(self.store.path),  # a new one: what it declares stays declared
             "Store": lambda: self.store,
-            "Worker": lambda: self.app.worker(),
+            "Worker": self.app.worker,
             "Job": lambda: self.job,
             "_Handle": lambda: self.handle,
             "Queue": lambda: self.queue,
@@ -265,7 +266,7 @@ class World:
             "Inbox": lambda: self.inbox,
             "Workflow": lambda: self.flow,
             "WorkflowHandle": lambda: self.run,
-            "Envelope": lambda: Envelope(),
+            "Envelope": Envelope,
             "Contracts": lambda: fencepost.Contracts({"a": int}),
             "PermanentError": lambda: None,
             "RetryLater": lambda: None,
@@ -322,14 +323,15 @@ class World:
             "params": (), "sql": "SELECT 1", "state": "dead", "queue": None, "kind": None,
             "failure": None, "since": None, "before": NOW, "after": None, "messages": [],
             "rate": None, "note": "", "apply": False, "full": False, "overwrite": True,
-            "code": None, "target": self.job, "whole_queue": False, "types": {"a": int}, "max_attempts": 1,
+            "code": None, "target": self.job,
+            "whole_queue": False, "types": {"a": int}, "max_attempts": 1,
             "backoff": fencepost.Backoff(), "returns": Any,
         }  # fmt: skip
         if name == "queue" and call.name in ("pause", "resume", "halted_lanes", "release_lane"):
             return "garbage"
         if name == "lane" and call.name == "release_lane":
             return "lane"
-        if call.name in ("set_policy",) and name == "queue":
+        if call.name == "set_policy" and name == "queue":
             return "garbage"
         if call.name == "executemany" and name == "params":
             return [(1,)]

@@ -1,5 +1,5 @@
 """
-Ctrl-C in each wait, the end of the interpreter in the middle of each, and what is let go of unclosed.
+Ctrl-C in each wait, the interpreter's end in the middle of it, and what is let go of unclosed.
 
 Each is a process of its own. Whoever waits is let go at once, the file is sound, and the same store
 goes on.
