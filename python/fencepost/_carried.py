@@ -13,7 +13,7 @@ import sys
 import typing
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -25,6 +25,8 @@ from fencepost.values import Failure
 
 __all__ = ["Raised", "carried", "failure_of", "raised_as", "read_due", "read_moment"]
 __all__ += ["returns_of", "write_moment", "write_raised"]
+
+T = TypeVar("T")
 
 PLAIN: Final = (str, int, float, bool, type(None))
 
@@ -119,7 +121,15 @@ def _writable(text: str) -> str:
 
 
 def read_raised(value: bytes | None) -> Raised:
-    return msgspec.json.decode(value or b"", type=Raised)
+    return _read(value, Raised)
+
+
+def _read(value: bytes | None, type: type[T]) -> T:
+    """What we wrote ourselves. `PayloadError` if it is that no more: the row is damaged."""
+    try:
+        return msgspec.json.decode(value or b"", type=type)
+    except msgspec.DecodeError as error:
+        raise PayloadError(f"the record is damaged: {error}") from error
 
 
 def read_due(value: bytes | None) -> int:
@@ -159,4 +169,4 @@ def write_moment(us: int) -> bytes:
 
 
 def read_moment(value: bytes | None) -> int:
-    return moment_us(msgspec.json.decode(value or b"", type=datetime), "a deadline")
+    return moment_us(_read(value, datetime), "a deadline")

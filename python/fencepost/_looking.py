@@ -17,7 +17,7 @@ from fencepost._enqueue import read_headers
 from fencepost._file import File, named
 from fencepost._pack import Cursor, Filter, Packed
 from fencepost.errors import InvalidArgument, PayloadError
-from fencepost.spans import MOMENT_MAX, SECOND, moment, moment_us, seconds
+from fencepost.spans import SECOND, moment, moment_us, seconds, shown_moment
 from fencepost.values import STATES, Failure, FailureKind, Halted, Message, Page, State
 
 __all__ = [
@@ -102,9 +102,9 @@ def messages(file: File, packed: Packed) -> Iterator[Message]:
             state=TOLD[state],
             attempt=attempt,
             generation=generation,
-            enqueued_at=_moment(enqueued),
-            settled_at=None if settled < 0 else _moment(settled),
-            due=None if due < 0 else _moment(due),
+            enqueued_at=shown_moment(enqueued),
+            settled_at=None if settled < 0 else shown_moment(settled),
+            due=None if due < 0 else shown_moment(due),
             failure=failure(*texts[2:]),
         )
 
@@ -126,11 +126,6 @@ def headers(data: bytes | None) -> dict[str, str]:
         return read_headers(data)
     except PayloadError:
         return {UNREADABLE: _text(data or b"")}
-
-
-def _moment(us: int) -> datetime:
-    """The nearest there is: where the file is damaged, one row must not hide the others."""
-    return moment(min(max(0, us), MOMENT_MAX))
 
 
 def page(

@@ -28,7 +28,7 @@ from fencepost._history import (
 )
 from fencepost._plans import Plan, Write, here
 from fencepost.errors import Gone, InvalidArgument
-from fencepost.spans import moment, moment_us
+from fencepost.spans import moment_us, shown_moment
 from fencepost.transactions import unwrap
 from fencepost.values import Failure
 
@@ -307,8 +307,8 @@ def _info(row: RunRow, names: dict[int, str]) -> RunInfo:
         names.get(row.kind, ""),
         STATES[row.state],
         waiting_names(row),
-        moment(row.created_us),
-        None if row.ended_us < 0 else moment(row.ended_us),
+        shown_moment(row.created_us),
+        None if row.ended_us < 0 else shown_moment(row.ended_us),
         failure_of_run(row),
     )
 

@@ -33,7 +33,7 @@ from fencepost._history import (
 from fencepost._runfile import RunFile, RunInfo, Step
 from fencepost.codec import Codec
 from fencepost.errors import Error
-from fencepost.spans import moment
+from fencepost.spans import moment, shown_moment
 from fencepost.values import Failure
 
 __all__ = ["Bar", "Timeline", "steps", "timeline"]
@@ -91,8 +91,8 @@ def steps(codec: Codec, records: Iterable[Record]) -> list[Step]:
                 name,
                 WORDS[record.kind],  # type: ignore[arg-type]
                 _value(codec, record),
-                None if started_us is None else moment(started_us),
-                moment(record.written_us),
+                None if started_us is None else shown_moment(started_us),
+                shown_moment(record.written_us),
             )
         )
     return found
@@ -141,15 +141,15 @@ class _Drawing:
         row = self._rows.setdefault(name, _Row(name, WORDS[kind], began_us))
         self._last_us = max(self._last_us, record.written_us)
         if kind == DEADLINE:
-            row.due_us = read_moment(record.value)
+            row.due_us = _due_us(record)
         elif kind == CHILD:
             row.began_us = record.written_us
         elif kind == TRIED:
             row.attempts += 1
-            row.fate, row.failure = "retrying", failure_of(record.value)
+            row.fate, row.failure = "retrying", _failure(record)
         elif kind == SLEEP:
-            row.due_us = read_moment(record.value)
-            if row.due_us <= self._now_us:
+            row.due_us = _due_us(record)
+            if row.due_us is not None and row.due_us <= self._now_us:
                 row.fate, row.ended_us = "done", max(row.due_us, row.began_us)
         else:
             self._end(row, record)
@@ -161,7 +161,7 @@ class _Drawing:
         if record.kind in (STEP, TRANSACT, FAILED):
             row.attempts += 1
         if record.kind == FAILED:
-            row.fate, row.failure = "failed", failure_of(record.value)
+            row.fate, row.failure = "failed", _failure(record)
         elif record.kind == LATE:
             row.fate = "late"
         elif record.kind == ENDED:
@@ -182,14 +182,30 @@ class _Drawing:
                 row.name,
                 row.kind,
                 "cancelled" if over and row.ended_us is None else row.fate,
-                moment(row.began_us),
-                None if row.ended_us is None else moment(row.ended_us),
-                None if row.due_us is None else moment(row.due_us),
+                shown_moment(row.began_us),
+                None if row.ended_us is None else shown_moment(row.ended_us),
+                None if row.due_us is None else shown_moment(row.due_us),
                 row.attempts,
                 row.failure,
             )
             for row in rows
         ]
+
+
+def _due_us(record: Record) -> int | None:
+    """None: the record is damaged."""
+    try:
+        return read_moment(record.value)
+    except Error:
+        return None
+
+
+def _failure(record: Record) -> Failure | None:
+    """None: the record is damaged."""
+    try:
+        return failure_of(record.value)
+    except Error:
+        return None
 
 
 def _name(record: Record) -> str:
@@ -202,6 +218,14 @@ def _name(record: Record) -> str:
 
 
 def _value(codec: Codec, record: Record) -> Any:
+    """Of a damaged record the bytes, as they are."""
+    try:
+        return _meant(codec, record)
+    except Error:
+        return record.value
+
+
+def _meant(codec: Codec, record: Record) -> Any:
     if record.kind in (SLEEP, DEADLINE):
         return moment(read_moment(record.value))
     if record.kind == FAILED:

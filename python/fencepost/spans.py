@@ -15,7 +15,7 @@ from fencepost._checks import shown
 from fencepost.errors import InvalidArgument
 from fencepost.values import Span
 
-__all__ = ["gap_us", "lease_us", "moment", "moment_us", "seconds", "span_us"]
+__all__ = ["gap_us", "lease_us", "moment", "moment_us", "seconds", "shown_moment", "span_us"]
 
 SECOND: Final = 1_000_000
 SPAN_MAX: Final = 3_155_760_000 * SECOND  # a hundred years, as in csrc/base.h
@@ -92,3 +92,8 @@ def moment_us(value: datetime, name: str) -> int:
 def moment(us: int) -> datetime:
     """The moment in UTC."""
     return EPOCH + timedelta(microseconds=us)
+
+
+def shown_moment(us: int) -> datetime:
+    """The nearest there is: where the file is damaged, one row must not hide the others."""
+    return moment(min(max(0, us), MOMENT_MAX))
