@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from fencepost import App
@@ -79,3 +81,18 @@ def test_what_a_step_raises_is_raised_even_if_it_cannot_be_written(error: Except
     assert completed(runs.go()) == "done"
     assert type(caught[1]) is type(error)
     str(caught[1]).encode()
+
+
+def test_nothing_begins_once_the_function_has_ended() -> None:
+    """A task that it left behind would do what nobody records."""
+    calls = Calls()
+    kept: list[Run] = []
+
+    async def body(run: Run) -> None:
+        kept.append(run)
+        await run.step("a", calls("a"))
+
+    completed(Runs(body).go())
+    with pytest.raises(BaseException, match="the pass is over"):
+        asyncio.run(kept[0].step("b", calls("b")))
+    assert calls.made == ["a"]

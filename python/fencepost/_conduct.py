@@ -39,6 +39,7 @@ async def conduct(p: Pass, body: Coroutine[Any, Any, Any]) -> Outcome:
         result = await body
     except BaseException as raised:
         error = raised
+    p.over = True
     cut: Outcome | None = None
     if isinstance(error, asyncio.CancelledError):
         cut = await _cut(p)

@@ -116,6 +116,7 @@ class Pass:
         self.pending: list[Entry] = []
         self.effects: set[asyncio.Task[Ended]] = set()
         self.withdrawn = False
+        self.over = False  # the function has returned or raised: nothing further begins
         self.broken: BaseException | None = None
         self.progress: bytes | None = None
         self.taken = 0  # the last message to the run that was received
@@ -161,6 +162,8 @@ class Pass:
             raise self.broken
         if self.withdrawn:
             raise Withdrawn("the run was cancelled")
+        if self.over:
+            raise Withdrawn("the pass is over: what is begun now could not be recorded")
 
     def suspend(self, name: str, due_us: int | None, *, others: bool) -> NoReturn:
         self.waits[name] = Wait(due_us, others)
