@@ -88,23 +88,25 @@ def take(order: OrderIn, s: Annotated[Session, Depends(session)]) -> dict[str, i
 
 
 @api.get("/jobs/{id}")
-def job(id: int) -> dict[str, object]:
+async def job(id: int) -> dict[str, object]:
     try:
-        status = pack.handle(id).status()
+        status = await pack.aio.handle(id).status()
     except fencepost.Gone:
         raise HTTPException(404) from None
     return {"state": status.state, "attempt": status.attempt}
 
 
 @api.post("/raw")
-def raw(order: OrderIn) -> dict[str, int]:
-    with jobs.transaction() as tx:
+async def raw(order: OrderIn) -> dict[str, int]:
+    def write(tx: fencepost.Transaction) -> int:
         rows = tx.execute(
             "INSERT INTO orders (email, total, state) VALUES (?, ?, 'new') RETURNING id",
             (order.email, order.total),
         )
         pack.options(tx=tx).enqueue(int(rows[0][0]))
-    return {"order": int(rows[0][0])}
+        return int(rows[0][0])
+
+    return {"order": await jobs.aio.transact(write)}
 
 
 @api.get("/health")
