@@ -295,8 +295,9 @@ def test_h8_limit_one_per_key_holder_killed(path: Path, tmp_path: Path, limit: s
 
                 def holder(least: int = 3 * kills) -> int:
                     said = notes.read()
-                    last = said[-1] if said else ["none"]
-                    return int(last[2]) if len(said) > least and last[0] == "began" else 0
+                    last = said[-1] if said else ["none", "", "0"]
+                    lives = int(last[2]) in {process.pid for process in running}
+                    return int(last[2]) if len(said) > least and lives and last[0] == "began" else 0
 
                 pid = until(holder)
                 (victim,) = [process for process in running if process.pid == pid]
