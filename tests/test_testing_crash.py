@@ -232,8 +232,9 @@ def test_a_batch_dies_together(app: App, kit: Kit) -> None:
 
 
 def test_what_the_dead_left_behind_ends_with_it(app: App, kit: Kit) -> None:
-    """In the kit's loop, before anybody else runs in it. What others left there stays."""
+    """And what the living left beside it: a process that dies takes its event loop with it."""
     ended: list[str] = []
+    loops: set[asyncio.AbstractEventLoop] = set()
     tasks: list[asyncio.Task[None]] = []
 
     async def stays(whose: str) -> None:
@@ -244,15 +245,21 @@ def test_what_the_dead_left_behind_ends_with_it(app: App, kit: Kit) -> None:
 
     @app.job
     async def leaves(whose: str) -> None:
+        loops.add(asyncio.get_running_loop())
         tasks.append(asyncio.create_task(stays(whose)))
         await asyncio.sleep(0)
 
     leaves.enqueue("the living")
     kit.drain()
+    assert ended == []
     leaves.enqueue("the dead")
     with kit.crash_at("handled"):
         kit.drain()
-    assert ended == ["the dead"]
+    assert set(ended) == {"the dead", "the living"}
+    assert len(loops) == 1
+    leaves.enqueue("the next")
+    kit.drain()
+    assert len(loops) == 2
 
 
 def test_what_is_awaited_is_refused_too(app: App, kit: Kit) -> None:

@@ -169,8 +169,9 @@ class Kit:
         try:
             loop.run_until_complete(task)
         finally:
-            if life.over:
-                _cancel(loop, asyncio.all_tasks(loop) - others)
+            if life.over:  # its loop ends as a process does, with the connections that stand on it
+                self._loop = None
+                _close(loop)
 
     def _event_loop(self) -> asyncio.AbstractEventLoop:
         """One for all coroutines of the kit, so that what they keep open stays usable."""
@@ -304,7 +305,9 @@ async def _beside(run: Run) -> None:
 
 
 def _close(loop: asyncio.AbstractEventLoop) -> None:
-    """What coroutines left behind ends, its threads, too."""
+    """What coroutines left behind ends, its threads, too. Again: nothing."""
+    if loop.is_closed():
+        return
     _cancel(loop, asyncio.all_tasks(loop))
     loop.run_until_complete(loop.shutdown_asyncgens())
     loop.run_until_complete(loop.shutdown_default_executor())
