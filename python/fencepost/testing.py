@@ -308,10 +308,17 @@ def _close(loop: asyncio.AbstractEventLoop) -> None:
     """What coroutines left behind ends, its threads, too. Again: nothing."""
     if loop.is_closed():
         return
-    _cancel(loop, asyncio.all_tasks(loop))
+    _cancel_all(loop)
     loop.run_until_complete(loop.shutdown_asyncgens())
     loop.run_until_complete(loop.shutdown_default_executor())
+    _cancel_all(loop)
     loop.close()
+
+
+def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
+    loop.run_until_complete(asyncio.sleep(0))  # what is about to begin has begun
+    while tasks := asyncio.all_tasks(loop):  # what ends may begin something to end well
+        _cancel(loop, tasks)
 
 
 def _cancel(loop: asyncio.AbstractEventLoop, tasks: set[asyncio.Task[Any]]) -> None:
