@@ -68,7 +68,7 @@ PYTHON_FLOORS = [
     "_looking _runfile _pass",
     "_timeline",
     "_waits _conduct aio _aiostore",
-    "_declared claims context _copies",
+    "_declared claims context _copies _handles",
     "queues",
     "store",
     "jobs outbox inbox",

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from fencepost import _looking, _pack
+from fencepost import _looking
 from fencepost._calls import FP, OpenTx
 from fencepost._door import Door
 from fencepost._file import File
 from fencepost._flow import RunRow
+from fencepost._handles import Status, Watched, progress_of
 from fencepost._plans import Ask, Change, End, Plan, here
 from fencepost._runfile import RunFile, Step, failure_of_run, waiting_names
 from fencepost._timeline import steps
 from fencepost.aio import AsyncWorkflowHandle
 from fencepost.codec import Codec
 from fencepost.errors import Cancelled, Gone, InvalidArgument, JobFailed
-from fencepost.jobs import PROGRESS, Seen, Status
 from fencepost.spans import span_us
 from fencepost.transactions import Tx, entered, unwrap
 from fencepost.values import Failure, Span, State
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["SHOWN_AS", "WorkflowHandle", "own_transaction"]
 
 R = TypeVar("R")
-T = TypeVar("T")
 
 WAITING: Final[int] = FP.RUN_WAITING  # the last of the states in which a run goes on
 SHOWN_AS: Final[dict[int, State]] = {
@@ -40,7 +37,7 @@ SHOWN_AS: Final[dict[int, State]] = {
 }
 
 
-class WorkflowHandle(Generic[R]):
+class WorkflowHandle(Watched, Generic[R]):
     """One run of a workflow: how it is, what came of it, and what it is told."""
 
     def __init__(self, workflow: Workflow[Any, R], file: File, id: str, *, created: bool) -> None:
@@ -60,18 +57,6 @@ class WorkflowHandle(Generic[R]):
         return AsyncWorkflowHandle(self)
 
     # ---- looking ---------------------------------------------------------------------------------
-
-    def status(self) -> Status:
-        """How it is now. Raises `Gone`."""
-        return here(self._status())
-
-    def watch(self) -> Iterator[Status]:
-        """How it is now, and again after each change, until it has ended. Raises `Gone`."""
-        seen = here(self._next(None))
-        yield seen.status
-        while not seen.ended:
-            seen = here(self._next(seen))
-            yield seen.status
 
     def result(self, timeout: Span | None = None) -> R:
         """
@@ -130,23 +115,6 @@ class WorkflowHandle(Generic[R]):
 
     # ---- the same as plans -----------------------------------------------------------------------
 
-    def _status(self) -> Plan[Status]:
-        return self._asked(lambda: self._told(self._run.row()))
-
-    def _next(self, seen: Seen | None) -> Plan[Seen]:
-        """The next status that is another one, or the last."""
-        unwrap(self._file, None)
-        version = None if seen is None else seen.version
-        while True:
-            if version is not None:
-                yield Change(self._file, version)
-            # Read before the look: what changes after the look is then not slept through.
-            version = self._file.core.version()
-            row = yield Ask(self._file, self._run.row)
-            status = yield Ask(self._file, partial(self._told, row))
-            if seen is None or row.state > WAITING or status != seen.status:
-                return Seen(status, version, row.state > WAITING)
-
     def _result(self, timeout: Span | None) -> Plan[R]:
         unwrap(self._file, None)
         timeout_us = None if timeout is None else span_us(timeout, "timeout")
@@ -191,18 +159,14 @@ class WorkflowHandle(Generic[R]):
 
         return self._asked(fork)
 
-    def _asked(self, fn: Callable[[], T]) -> Plan[T]:
-        unwrap(self._file, None)
-        found: T = yield Ask(self._file, fn)
-        return found
-
     # ---- the rest --------------------------------------------------------------------------------
 
     @property
     def _codec(self) -> Codec:
         return self._workflow._home.codec
 
-    def _told(self, row: RunRow) -> Status:
+    def _look(self) -> tuple[Status, bool]:
+        row = self._run.row()
         found = self._file.core.get(None, row.message)
         message = next(_looking.messages(self._file, found), None)
         state: State = SHOWN_AS.get(row.state, "pending")
@@ -212,11 +176,10 @@ class WorkflowHandle(Generic[R]):
                 state, due = message.state, message.due
             attempt = message.attempt
             with suppress(Gone):
-                content = self._file.core.content(row.message)
-                (lengths,) = _pack.records(content)
-                progress = _pack.parts(content.blob, 0, lengths)[0][PROGRESS]
-        told = None if progress is None else self._codec.decode(progress, Any)
-        return Status(state, attempt, due, failure_of_run(row), told, waiting_names(row))
+                progress = progress_of(self._file, row.message, self._codec)
+        waits = waiting_names(row)
+        told = Status(state, attempt, due, failure_of_run(row), progress, waits)
+        return told, row.state > WAITING
 
     def _outcome(self, row: RunRow) -> R:
         name = self._workflow.name

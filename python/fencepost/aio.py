@@ -24,10 +24,11 @@ from fencepost.envelope import NOTHING, Envelope
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from fencepost._handles import Seen, Status
     from fencepost._runfile import Step
     from fencepost.claims import Claim
     from fencepost.inbox import Accepted, Inbox
-    from fencepost.jobs import Call, Handle, Job, Seen, Status
+    from fencepost.jobs import Call, Handle, Job
     from fencepost.outbox import Outbox
     from fencepost.queues import Queue
     from fencepost.values import Enqueued, Options, Span

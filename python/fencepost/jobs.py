@@ -7,21 +7,19 @@ A Job is not callable, so that nobody runs what they meant to queue; `job.fn` is
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import datetime
+from collections.abc import Callable, Iterable, Sequence
 from typing import (
     TYPE_CHECKING,
     Any,
     Final,
     Generic,
-    NamedTuple,
     ParamSpec,
     Protocol,
     TypedDict,
     TypeVar,
 )
 
-from fencepost import _looking, _pack
+from fencepost import _looking
 from fencepost._arguments import Arguments
 from fencepost._calls import FP
 from fencepost._checks import (
@@ -38,7 +36,8 @@ from fencepost._door import Door
 from fencepost._enqueue import PRIORITIES, Entry, entry, put_entries, sending
 from fencepost._fates import NOWHERE, Fate
 from fencepost._file import File, file_of
-from fencepost._plans import Ask, Change, End, Plan, Write, here
+from fencepost._handles import Status, Watched, progress_of
+from fencepost._plans import End, Plan, Write, here
 from fencepost._requests import Cancelling
 from fencepost._verdicts import QUEUES_OWN
 from fencepost.aio import AsyncHandle, AsyncJob
@@ -47,7 +46,7 @@ from fencepost.errors import Cancelled, Gone, InvalidArgument, JobFailed
 from fencepost.policies import Declaration, declared
 from fencepost.spans import span_us
 from fencepost.transactions import Tx, entered, unwrap
-from fencepost.values import Backoff, Failure, Options, Span, State
+from fencepost.values import Backoff, Failure, Options, Span
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -82,22 +81,6 @@ class Home(Protocol):
 
     @property
     def store(self) -> Store: ...
-
-
-class Status(NamedTuple):
-    """
-    Where a job is. `attempt` is the one that runs or was the last, 0 before the first.
-
-    `failure` is the last one, also while it waits for its next attempt; `progress` the latest value
-    its handler gave.
-    """
-
-    state: State
-    attempt: int
-    due: datetime | None
-    failure: Failure | None
-    progress: Any
-    waiting_for: tuple[str, ...] = ()
 
 
 class Call(Generic[R]):
@@ -229,7 +212,7 @@ class Job(Generic[P, R]):
         return named if isinstance(named, File) else self._home.store._file
 
 
-class Handle(Generic[R]):
+class Handle(Watched, Generic[R]):
     """One message of a job: how it is, and what came of it."""
 
     def __init__(
@@ -248,18 +231,6 @@ class Handle(Generic[R]):
     def aio(self) -> AsyncHandle[R]:
         """The same, awaitable."""
         return AsyncHandle(self)
-
-    def status(self) -> Status:
-        """How it is now. Raises `Gone`."""
-        return here(self._status())
-
-    def watch(self) -> Iterator[Status]:
-        """How it is now, and again after each change, until it has ended. Raises `Gone`."""
-        seen = here(self._next(None))
-        yield seen.status
-        while not seen.ended:
-            seen = here(self._next(seen))
-            yield seen.status
 
     def result(self, timeout: Span | None = None) -> R:
         """
@@ -287,11 +258,6 @@ class Handle(Generic[R]):
         answers = yield Write(self._file, where, Cancelling([self.id]))
         return bool(answers[0] == FP.DONE)
 
-    def _status(self) -> Plan[Status]:
-        unwrap(self._file, None)
-        status: Status = yield Ask(self._file, self._look)
-        return status
-
     def _result(self, timeout: Span | None) -> Plan[R]:
         unwrap(self._file, None)
         timeout_us = None if timeout is None else span_us(timeout, "timeout")
@@ -300,34 +266,13 @@ class Handle(Generic[R]):
             raise TimeoutError(f"message {self.id} of {self._job.name} has not ended in time")
         return self._outcome(fate)
 
-    def _next(self, seen: Seen | None) -> Plan[Seen]:
-        """The next status that is another one, or the last."""
-        unwrap(self._file, None)
-        version = None if seen is None else seen.version
-        while True:
-            if version is not None:
-                yield Change(self._file, version)
-            # Read before the look: what changes after the look is then not slept through.
-            version = self._file.core.version()
-            status = yield Ask(self._file, self._look)
-            ended = status.state not in ("pending", "leased")
-            if seen is None or ended or status != seen.status:
-                return Seen(status, version, ended)
-
-    def _look(self) -> Status:
+    def _look(self) -> tuple[Status, bool]:
         message = next(_looking.messages(self._file, self._file.core.get(None, self.id)), None)
         if message is None:
             raise self._gone()
-        found = self._file.core.content(self.id)
-        (lengths,) = _pack.records(found)
-        progress = _pack.parts(found.blob, 0, lengths)[0][PROGRESS]
-        return Status(
-            message.state,
-            message.attempt,
-            message.due,
-            message.failure,
-            None if progress is None else self._job._home.codec.decode(progress, Any),
-        )
+        progress = progress_of(self._file, self.id, self._job._home.codec)
+        ended = message.state not in ("pending", "leased")
+        return Status(message.state, message.attempt, message.due, message.failure, progress), ended
 
     def _outcome(self, fate: Fate) -> R:
         if fate.state == NOWHERE:
@@ -345,17 +290,6 @@ class Handle(Generic[R]):
 
     def _gone(self) -> Gone:
         return Gone(f"message {self.id} of {self._job.name}: retention took it, or it never was")
-
-
-class Seen(NamedTuple):
-    """What `watch` saw at last, and the file's version then."""
-
-    status: Status
-    version: int
-    ended: bool
-
-
-PROGRESS: Final = 3  # in fp_content's records
 
 
 def job_queue(name: str) -> Declaration:
