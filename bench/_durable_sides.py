@@ -23,7 +23,7 @@ from typing import Any
 import _durable_hand
 import fencepost
 from _durable_hand import HandDurable
-from fencepost._flow import Flow, RecordPut
+from fencepost._binding.flow import Flow, RecordPut
 
 __all__ = ["SIDES", "STEPS", "Side"]
 

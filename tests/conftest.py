@@ -47,7 +47,7 @@ standin_durability.install()
 
 if TYPE_CHECKING:
     from fencepost import App, Store
-    from fencepost._calls import Core
+    from fencepost._binding.calls import Core
     from fencepost.compat.without_durability import Durable
     from fencepost.testing import Clock, Kit
 

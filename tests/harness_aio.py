@@ -8,8 +8,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from fencepost import Queue, Store
-from fencepost._requests import Cancelling
-from fencepost._watch import Line
+from fencepost._binding.requests import Cancelling
+from fencepost._binding.watch import Line
 from harness_core import lib
 
 __all__ = ["behind", "line", "run_on", "spin", "waiting"]

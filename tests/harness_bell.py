@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from fencepost._calls import Core
+from fencepost._binding.calls import Core
 from fencepost.spans import MOMENT_MAX
 from harness_core import ffi, lib, put
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from fencepost._calls import Core
+from fencepost._binding.calls import Core
 from harness_core import lib
 
 DONE = [lib.FP_DONE]

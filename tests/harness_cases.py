@@ -12,10 +12,10 @@ from array import array
 import harness_cases_boxes as boxes
 import harness_cases_flow as flow
 import harness_scenes as scene
-from fencepost._calls import Core
-from fencepost._guest import Guest
-from fencepost._pack import Put, Take
-from fencepost._requests import Enqueuing
+from fencepost._binding.calls import Core
+from fencepost._binding.guest import Guest
+from fencepost._binding.pack import Put, Take
+from fencepost._binding.requests import Enqueuing
 from harness_case import CASES, DONE, Case, Context, case
 from harness_core import Verdict, ack, define, lib, look_after, put, settle, take
 from harness_core import tx as transaction

@@ -5,9 +5,9 @@ from __future__ import annotations
 from array import array
 
 import harness_scenes as scene
-from fencepost._calls import Core
-from fencepost._guest import Guest
-from fencepost._pack import Fired
+from fencepost._binding.calls import Core
+from fencepost._binding.guest import Guest
+from fencepost._binding.pack import Fired
 from harness_case import DONE, Context, case
 from harness_core import START, ack, lib, put, settle, take
 from harness_core import tx as transaction

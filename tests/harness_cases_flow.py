@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fencepost._calls import Core
-from fencepost._codes import FP
-from fencepost._flow import End, Flow, Parent, RecordPut, Start
-from fencepost._pack import Put
+from fencepost._binding.calls import Core
+from fencepost._binding.codes import FP
+from fencepost._binding.flow import End, Flow, Parent, RecordPut, Start
+from fencepost._binding.pack import Put
 from harness_case import DONE, Context, case
 from harness_core import Held, define, lib, put
 from harness_core import tx as transaction

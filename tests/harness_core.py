@@ -13,10 +13,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fencepost import _pack
-from fencepost._calls import Core, OpenTx, checked
-from fencepost._lib import ffi, lib
-from fencepost._pack import Packed, Put, Take, Verdict
+from fencepost._binding import pack
+from fencepost._binding.calls import Core, OpenTx, checked
+from fencepost._binding.lib import ffi, lib
+from fencepost._binding.pack import Packed, Put, Take, Verdict
 
 __all__ = ["START", "Held", "Put", "Verdict", "core", "define", "ffi", "held", "lib", "message"]
 __all__ += ["ack", "die", "keyed", "look_after", "one", "opened", "put", "rows", "said", "settle"]
@@ -96,8 +96,8 @@ def keyed(core: Core, queue: int, key: bytes, body: bytes = b"a", **columns: Any
 def rows(found: Packed, parts: int) -> Iterator[tuple[Any, ...]]:
     """Records of which the last `parts` values are lengths, with those parts in their place."""
     at = 0
-    for record in _pack.records(found):
-        cut, at = _pack.parts(found.blob, at, record[-parts:])
+    for record in pack.records(found):
+        cut, at = pack.parts(found.blob, at, record[-parts:])
         yield (*record[:-parts], *cut)
 
 
@@ -142,8 +142,8 @@ class Looked(NamedTuple):
 
 def message(core: Core, id: int, tx: OpenTx | None = None) -> Looked | None:
     found = core.get(tx, id)
-    for record in _pack.records(found):
-        cut, _ = _pack.parts(found.blob, 0, record[10:15])
+    for record in pack.records(found):
+        cut, _ = pack.parts(found.blob, 0, record[10:15])
         row: tuple[Any, ...] = (*record[:10], *cut)
         return Looked(*row)
     return None

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import harness_scenes as scene
-from fencepost._calls import Core, OpenTx
+from fencepost._binding.calls import Core, OpenTx
 from fencepost.errors import StorageError
 from harness_cases import CASES, Case
 from harness_core import Held, define, lib, opened, put, settle, take

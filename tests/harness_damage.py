@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import fencepost
-from fencepost._calls import Core
-from fencepost._pack import Filter
+from fencepost._binding.calls import Core
+from fencepost._binding.pack import Filter
 from harness_core import START, Verdict, define, lib, put, settle, take
 from harness_core import core as opened
 from harness_damage_flow import flow_calls, furnish_flow

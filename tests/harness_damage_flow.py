@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from fencepost._calls import Core
-from fencepost._codes import FP
-from fencepost._flow import End, Flow, Parent, RecordPut, Start
-from fencepost._pack import Put
+from fencepost._binding.calls import Core
+from fencepost._binding.codes import FP
+from fencepost._binding.flow import End, Flow, Parent, RecordPut, Start
+from fencepost._binding.pack import Put
 from harness_core import take
 from harness_flow import scene
 

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from fencepost._calls import Core
+from fencepost._binding.calls import Core
 from harness_core import SECOND, Held, look_after, message, take
 from harness_processes import heard, start
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fencepost._calls import Core
+from fencepost._binding.calls import Core
 from harness_core import SECOND, START, Put, Verdict, lib, put, settle, take
 
 HOUR = 3600 * SECOND

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from fencepost._calls import Core
-from fencepost._codes import FP
-from fencepost._flow import End, Flow, Parent, RecordPut, Start, Stored
-from fencepost._pack import Put
+from fencepost._binding.calls import Core
+from fencepost._binding.codes import FP
+from fencepost._binding.flow import End, Flow, Parent, RecordPut, Start, Stored
+from fencepost._binding.pack import Put
 from harness_core import Held, define, lib, stats, take
 
 __all__ = ["ARGS", "LEASE", "Scene", "begin", "keys", "scene", "start", "wake"]

@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from fencepost._calls import Core
+from fencepost._binding.calls import Core
 from fencepost.errors import StorageError
 from harness_cases import Case, Context
 from harness_core import START, lib, opened

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from fencepost._calls import Core
+from fencepost._binding.calls import Core
 from harness_core import ffi, lib
 
 __all__ = ["Counts", "aside", "counts", "since", "stand_in_line", "together", "until"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from array import array
 
 import harness_scenes as scene
-from fencepost._calls import Core
-from fencepost._codes import FP
-from fencepost._pack import Filter
-from fencepost._shelf import shelves
+from fencepost._binding.calls import Core
+from fencepost._binding.codes import FP
+from fencepost._binding.pack import Filter
+from fencepost._binding.shelf import shelves
 from harness_cases import DONE, Case, Context, case
 from harness_cases_flow import ended
 from harness_core import lib, put, state_of, take

@@ -9,8 +9,10 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Literal, TypeVar
 
-from fencepost._conduct import conduct
-from fencepost._history import (
+from fencepost._binding.outcomes import Completed, Failed, Fenced, Outcome, Parked, Suspended
+from fencepost._worker.points import Point
+from fencepost._workflow.conduct import conduct
+from fencepost._workflow.history import (
     INBOX,
     SIGNAL,
     TRANSACT,
@@ -20,9 +22,7 @@ from fencepost._history import (
     inbox_key,
     signal_key,
 )
-from fencepost._outcomes import Completed, Failed, Fenced, Outcome, Parked, Suspended
-from fencepost._pass import Pass, Told
-from fencepost._points import Point
+from fencepost._workflow.passes import Pass, Told
 from fencepost.codec import JSON
 from fencepost.run import Run
 

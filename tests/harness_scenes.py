@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fencepost._calls import Core
-from fencepost._guest import Guest
-from fencepost._pack import Fired
-from fencepost._shelf import Shelf
+from fencepost._binding.calls import Core
+from fencepost._binding.guest import Guest
+from fencepost._binding.pack import Fired
+from fencepost._binding.shelf import Shelf
 from harness_core import START, Held, Verdict, ack, define, die, lib, put, settle, take, tx
 
 LEASE = 30_000_000

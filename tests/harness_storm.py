@@ -22,8 +22,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from fencepost._calls import Core, OpenTx
-from fencepost._guest import Guest
+from fencepost._binding.calls import Core, OpenTx
+from fencepost._binding.guest import Guest
 from fencepost.errors import LeaseLost
 from harness_core import Held, Put, Verdict, define, lib, settle, take
 from harness_core import core as opened

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import fencepost
-from fencepost._calls import FP
+from fencepost._binding.calls import FP
 
 T = TypeVar("T")
 

@@ -13,7 +13,8 @@ import signal
 import threading
 from pathlib import Path
 
-from fencepost import App, Delivery, Outbox, _points
+from fencepost import App, Delivery, Outbox
+from fencepost._worker import points
 from fencepost.values import Policy
 from harness_kill import Say, serve
 from harness_worker import AT_ONCE, Notes, until
@@ -29,7 +30,7 @@ def declare(path: Path, notes: Notes, **policy: object) -> tuple[App, Outbox[int
     @outbox.handler
     def deliver(d: Delivery[int]) -> None:
         notes.write("sent", d.payload, d.event_id, d.attempt, os.getpid())
-        _points.at("handled", "events")
+        points.at("handled", "events")
 
     return app, outbox
 
@@ -56,7 +57,7 @@ def live(say: Say, path: Path, notes: str, point: str, step: int, on_unknown: st
             threading.Event().wait()
         lib.fp_fault_kill(step)
 
-    _points.watch(die)
+    points.watch(die)
     with app.worker(threads=1):
         # Both in one look: between two, a lane may let the next one in.
         until(lambda: not any(app.store.stats()["totals"][one] for one in ("pending", "leased")))

@@ -12,7 +12,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from fencepost import App, Outbox, _points
+from fencepost import App, Outbox
+from fencepost._worker import points
 from harness_kill import Say, serve
 from harness_worker import AT_ONCE, until
 
@@ -65,7 +66,7 @@ def live(say: Say, path: Path, name: str, address: str, point: str, on_unknown: 
             os.kill(os.getpid(), signal.SIGKILL)
             threading.Event().wait()
 
-    _points.watch(die)
+    points.watch(die)
     with app.worker():
         until(lambda: idle(app))
     say("done")

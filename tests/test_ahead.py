@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 
 import fencepost
-from fencepost import App, Context, RetryLater, _crew, _groups, _loop, _pace, _starts
-from fencepost._desk import Desk
-from fencepost._loop import Loop
-from fencepost._pace import Pace
-from fencepost._pack import Take
-from fencepost._runs import Run
+from fencepost import App, Context, RetryLater
+from fencepost._binding.pack import Take
+from fencepost._worker import crew, groups, loop, pace, starts
+from fencepost._worker.desk import Desk
+from fencepost._worker.loop import Loop
+from fencepost._worker.pace import Pace
+from fencepost._worker.runs import Run
 from fencepost.worker import Worker
 from harness_worker import AT_ONCE, lease, until
 
@@ -37,13 +38,13 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
             super().__init__(min(most, AHEAD))
             self.ahead = min(most, AHEAD)
 
-    monkeypatch.setattr(_groups, "Pace", Eager)
+    monkeypatch.setattr(groups, "Pace", Eager)
 
 
 @pytest.fixture
 def trusting(eager: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """And who never find out that one is not."""
-    monkeypatch.setattr(_pace, "PATIENCE", FOR_EVER)
+    monkeypatch.setattr(pace, "PATIENCE", FOR_EVER)
 
 
 def leased(app: App) -> int:
@@ -99,7 +100,7 @@ def gate(
     app: App, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Gate]:
     """With one slot of either sort."""
-    monkeypatch.setattr(_crew, "COROUTINES", 1)
+    monkeypatch.setattr(crew, "COROUTINES", 1)
     gate = Gate(app, coroutine=request.param)
     yield gate
     gate.open.set()
@@ -128,22 +129,22 @@ def test_a_slot_goes_to_who_asked_for_it(
     app: App, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stock that is not worked off yet is left for another store, and taken up again."""
-    monkeypatch.setattr(_crew, "TURN", 0.0)
-    monkeypatch.setattr(_crew, "ASKED", FOR_EVER)
+    monkeypatch.setattr(crew, "TURN", 0.0)
+    monkeypatch.setattr(crew, "ASKED", FOR_EVER)
     gate.stay.enqueue()
     handles = gate.short.enqueue_many(gate.short.call(n) for n in range(5))
     other = object()
     with app.worker(threads=1) as worker:
-        crew = worker._crew
-        assert crew is not None
+        running = worker._crew
+        assert running is not None
         assert gate.inside.wait(30)
         until(lambda: leased(app) == 6)
-        assert crew.reserve(1, coroutine=gate.coroutine, asker=other) == 0
+        assert running.reserve(1, coroutine=gate.coroutine, asker=other) == 0
         gate.open.set()
-        until(lambda: crew.free(coroutine=gate.coroutine) == 1)
+        until(lambda: running.free(coroutine=gate.coroutine) == 1)
         assert gate.ran == []
-        assert crew.reserve(1, coroutine=gate.coroutine, asker=other) == 1
-        crew.give_back(1, coroutine=gate.coroutine)
+        assert running.reserve(1, coroutine=gate.coroutine, asker=other) == 1
+        running.give_back(1, coroutine=gate.coroutine)
         assert [handle.result(30) for handle in handles] == list(range(5))
 
 
@@ -179,9 +180,9 @@ def test_a_worker_whose_store_is_gone_begins_nothing_more(app: App, gate: Gate) 
         app.store.close()
         until(lambda: not worker.running)
         gate.open.set()
-        crew = worker._crew
-        assert crew is not None
-        until(lambda: crew.free(coroutine=False) == crew.free(coroutine=True) == 1)
+        running = worker._crew
+        assert running is not None
+        until(lambda: running.free(coroutine=False) == running.free(coroutine=True) == 1)
     assert gate.ran == []
 
 
@@ -233,7 +234,7 @@ def test_results_go_with_the_next_claim(
     app: App, gate: Gate, turned: Turned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever wakes the loop: as long as there is a stock to be worked off they wait for it."""
-    monkeypatch.setattr(_loop, "BUDGET", FOR_EVER)
+    monkeypatch.setattr(loop, "BUDGET", FOR_EVER)
     gate.short.enqueue_many(gate.short.call(n) for n in range(5))
     gate.stay.enqueue()
     gate.short.enqueue_many(gate.short.call(n) for n in range(5, 25))
@@ -278,7 +279,7 @@ def test_nothing_is_out_while_what_may_be_deadly_runs(
     app: App, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When it begins, nothing else is claimed, held or waiting in the stock."""
-    monkeypatch.setattr(_starts, "WARY", FOR_EVER)
+    monkeypatch.setattr(starts, "WARY", FOR_EVER)
     deadly = left_by_its_holder(app, gate.stay.enqueue(), 300_000)
     handles = gate.short.enqueue_many(gate.short.call(n) for n in range(10))
     until(lambda: lapsed(app))
@@ -319,7 +320,7 @@ def test_later_for_the_whole_queue_is_for_what_was_read_ahead_too(
     app: App, coroutine: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first one says it, and none of those that were claimed with it begins."""
-    monkeypatch.setattr(_crew, "COROUTINES", 1)
+    monkeypatch.setattr(crew, "COROUTINES", 1)
     ran: list[int] = []
 
     def plain(n: int) -> None:
@@ -358,11 +359,11 @@ def test_what_could_not_begin_in_time_is_given_back(
         return ctx.attempt
 
     monkeypatch.setattr(Run, "give_back", counted)
-    monkeypatch.setattr(_starts, "BEGUN", -1.0)
+    monkeypatch.setattr(starts, "BEGUN", -1.0)
     handles = [plain.enqueue(), awaited.enqueue()]
     with app.worker(threads=1):
         until(lambda: {run.name for run in late} == {plain.name, awaited.name})
-        monkeypatch.setattr(_starts, "BEGUN", 0.5)
+        monkeypatch.setattr(starts, "BEGUN", 0.5)
         assert [handle.result(30) for handle in handles] == [1, 1]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fencepost import JobFailed
-from fencepost._groups import AHEAD_MAX
+from fencepost._worker.groups import AHEAD_MAX
 from harness_worker import Notes, ask_to_stop, kill, lease, start, until, workers
 from scenario_app import Jobs, declare
 

@@ -14,9 +14,9 @@ import pytest
 
 import fencepost
 from fencepost import App, Store
-from fencepost._bridge import Taking
-from fencepost._pack import Take
-from fencepost._requests import Stepping
+from fencepost._binding.bridge import Taking
+from fencepost._binding.pack import Take
+from fencepost._binding.requests import Stepping
 from harness_aio import behind, line, spin, waiting
 
 

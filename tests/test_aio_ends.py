@@ -96,8 +96,8 @@ def test_threads_go_when_there_is_nothing_to_do(
     path: Path, monkeypatch: pytest.MonkeyPatch, run_async: Any
 ) -> None:
     """A store that nobody closed keeps none of them, and none of them keeps it; they come again."""
-    monkeypatch.setattr("fencepost._parcels.LINGER", 0.01)  # of stores that are opened now
-    monkeypatch.setattr("fencepost._watch.LINGER", 0.01)
+    monkeypatch.setattr("fencepost._binding.parcels.LINGER", 0.01)  # of stores that are opened now
+    monkeypatch.setattr("fencepost._binding.watch.LINGER", 0.01)
     before = set(threading.enumerate())
 
     def ours() -> set[threading.Thread]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost._calls import Core
+from fencepost._binding.calls import Core
 from harness_core import (
     START,
     Verdict,

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from fencepost import InvalidArgument
-from fencepost._calls import Core
+from fencepost._binding.calls import Core
 from harness_core import (
     START,
     Held,

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("fencepost._core_test")
 
 from fencepost import StorageError
-from fencepost._calls import Core
+from fencepost._binding.calls import Core
 from harness_core import Verdict, ack, define, lib, message, put, settle, take
 from harness_core import core as opened
 from harness_core import rows as cut

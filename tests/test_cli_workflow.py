@@ -13,7 +13,7 @@ from rich.console import Console
 
 from commands import runner
 from fencepost import App, JobFailed, Run, Workflow
-from fencepost._timeline import timeline
+from fencepost._workflow.timeline import timeline
 from fencepost.cli.timeline import drawn, span
 from harness_worker import AT_ONCE, until, worked
 

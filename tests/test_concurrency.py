@@ -20,7 +20,7 @@ from fencepost import (
     LeaseLost,
     _starts,
 )
-from fencepost._loop import Loop
+from fencepost._worker.loop import Loop
 from harness_worker import failure, until
 
 # ---- how many at once ----------------------------------------------------------------------------

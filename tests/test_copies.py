@@ -13,7 +13,7 @@ import pytest
 
 import fencepost
 from fencepost import InvalidArgument, StorageError, Store
-from fencepost._calls import FP
+from fencepost._binding.calls import FP
 from fencepost.testing import Clock
 
 # Killed with a commit in its log.
@@ -258,7 +258,7 @@ import os, sys
 from pathlib import Path
 folder, what = Path(sys.argv[1]), sys.argv[2]
 import fencepost
-from fencepost._lib import lib
+from fencepost._binding.lib import lib
 
 def live(at):
     store = fencepost.open(folder / "app.db") if what == "backup" else None

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from fencepost._calls import Core, OpenTx, checked
-from fencepost._guest import Guest
+from fencepost._binding.calls import Core, OpenTx, checked
+from fencepost._binding.guest import Guest
 from fencepost.errors import InvalidArgument, StorageError
 from harness_core import core as opened
 from harness_core import define, lib, put, stats, tx

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost._pack import Put
+from fencepost._binding.pack import Put
 from fencepost.errors import Busy, Conflict
 from harness_core import Held, Verdict, ack, define, lib, put, settle, stats, take
 from harness_core import core as opened

@@ -11,7 +11,7 @@ import pytest
 import fencepost
 from fencepost import App, Run
 from fencepost._operator import timeline_told
-from fencepost._timeline import timeline
+from fencepost._workflow.timeline import timeline
 from harness_worker import until
 
 RECORD = "UPDATE fencepost_record SET"

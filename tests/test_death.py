@@ -16,7 +16,7 @@ import pytest
 
 pytest.importorskip("fencepost._core_test")
 
-from fencepost._calls import Core
+from fencepost._binding.calls import Core
 from harness_bell import bell, until
 from harness_core import (
     REAL_CLOCK,

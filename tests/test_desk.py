@@ -9,10 +9,10 @@ import pytest
 
 import fencepost
 from fencepost import App
-from fencepost._desk import Desk
+from fencepost._binding.pack import Take, Verdict
 from fencepost._file import File
-from fencepost._pack import Take, Verdict
 from fencepost._verdicts import acked
+from fencepost._worker.desk import Desk
 from fencepost.policies import declared
 from harness_worker import lease
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from fencepost import InvalidArgument
-from fencepost._calls import Core
-from fencepost._guest import Guest
+from fencepost._binding.calls import Core
+from fencepost._binding.guest import Guest
 from harness_core import Held, Verdict, define, lib, message, opened, put, take
 from harness_door import Door, Refused
 from harness_ladder import findings

@@ -114,7 +114,7 @@ async def test_who_waits_is_woken_by_what_comes(waiting_line: Scheduler) -> None
     waiting = asyncio.ensure_future(line.next_ready(MINUTE))
     program = (
         "import sys, fencepost\n"
-        "from fencepost._pack import Put\n"
+        "from fencepost._binding.pack import Put\n"
         "with fencepost.open(sys.argv[1]) as store:\n"
         "    core = store._file.core\n"
         "    queue, _ = core.queue_find(None, b'without_durability:workflow')\n"

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from fencepost import Conflict, InvalidArgument, LeaseLost
-from fencepost._calls import Core
-from fencepost._codes import FP
-from fencepost._flow import ChildOutcome, Parent, RecordPut, child_outcome
-from fencepost._pack import Put
+from fencepost._binding.calls import Core
+from fencepost._binding.codes import FP
+from fencepost._binding.flow import ChildOutcome, Parent, RecordPut, child_outcome
+from fencepost._binding.pack import Put
 from harness_core import (
     START,
     Held,

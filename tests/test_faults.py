@@ -15,8 +15,8 @@ import pytest
 
 import harness_scenes as scene
 from fencepost import InvalidArgument
-from fencepost._calls import Core, OpenTx
-from fencepost._guest import Guest
+from fencepost._binding.calls import Core, OpenTx
+from fencepost._binding.guest import Guest
 from fencepost.errors import StorageError
 from harness_cases import CASES, Case
 from harness_core import Held, ack, lib, opened, put, settle

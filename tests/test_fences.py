@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from fencepost._calls import Core
-from fencepost._guest import Guest
-from fencepost._pack import Take
+from fencepost._binding.calls import Core
+from fencepost._binding.guest import Guest
+from fencepost._binding.pack import Take
 from harness_core import (
     START,
     Held,

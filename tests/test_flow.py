@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from fencepost import Conflict, Gone, InvalidArgument
-from fencepost._calls import Core
-from fencepost._codes import FP
-from fencepost._flow import End, RecordPut, Start, signal_key
-from fencepost._pack import pairs
+from fencepost._binding.calls import Core
+from fencepost._binding.codes import FP
+from fencepost._binding.flow import End, RecordPut, Start, signal_key
+from fencepost._binding.pack import pairs
 from harness_core import START, ack, lib, said, settle, state_of, take
 from harness_core import core as opened
 from harness_flow import ARGS, LEASE, Scene, begin, keys, scene, start, wake

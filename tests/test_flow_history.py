@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from fencepost import Gone
-from fencepost._codes import FP
-from fencepost._flow import Parent, child_outcome
+from fencepost._binding.codes import FP
+from fencepost._binding.flow import Parent, child_outcome
 from harness_core import START, Held, look_after
 from harness_core import core as opened
 from harness_flow import LEASE, Scene, scene

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from fencepost._codes import FP
-from fencepost._flow import RecordPut
+from fencepost._binding.codes import FP
+from fencepost._binding.flow import RecordPut
 from harness_core import Held, ffi, lib
 from harness_core import core as opened
 from harness_flow import Scene, scene, wake

@@ -9,7 +9,7 @@ from pathlib import Path
 PROGRAM = """
 import gc, sys
 import fencepost
-from fencepost._calls import Core
+from fencepost._binding.calls import Core
 
 gc.disable()
 for turn in range(20):

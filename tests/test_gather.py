@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from fencepost._calls import Core, Gathered
-from fencepost._fates import NOWHERE, Fate, fates
-from fencepost._pack import Put, Take, Verdict
-from fencepost._requests import Cancelling, Enqueuing, Request, Settling, Stepping
+from fencepost._binding.calls import Core, Gathered
+from fencepost._binding.fates import NOWHERE, Fate, fates
+from fencepost._binding.pack import Put, Take, Verdict
+from fencepost._binding.requests import Cancelling, Enqueuing, Request, Settling, Stepping
 from fencepost.errors import Busy, Closed, Conflict, InvalidArgument, StorageError
 from harness_bell import bell
 from harness_core import (

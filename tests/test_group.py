@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from fencepost._calls import Core
-from fencepost._guest import Guest
-from fencepost._pack import Take
+from fencepost._binding.calls import Core
+from fencepost._binding.guest import Guest
+from fencepost._binding.pack import Take
 from fencepost.errors import Busy, Conflict, Gone, InvalidArgument, QueueFull
 from harness_core import START, Verdict, ack, define, keyed, lib, put, settle, stats, take
 from harness_core import core as opening

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from fencepost._calls import Core
+from fencepost._binding.calls import Core
 from fencepost.errors import StorageError
 from harness_cases import CASES, Case
 from harness_core import ack, define, keyed, lib, put, stats, take

@@ -21,7 +21,7 @@ import pytest
 pytest.importorskip("fencepost._core_test")
 
 from fencepost import Busy, Closed, StorageError
-from fencepost._calls import Core, Keeper
+from fencepost._binding.calls import Core, Keeper
 from harness_core import SECOND, START, Held, ack, define, lib, message, put, stats, take, tx
 from harness_core import core as opened
 from harness_core import opened as open_core

@@ -13,7 +13,7 @@ from hashlib import sha256
 import pytest
 
 from fencepost import Conflict, InvalidArgument
-from fencepost._calls import Core
+from fencepost._binding.calls import Core
 from harness_core import (
     START,
     Held,

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from fencepost._calls import Core
-from fencepost._pack import Take
+from fencepost._binding.calls import Core
+from fencepost._binding.pack import Take
 from harness_core import START, Held, Verdict, ack, define, lib, put, settle, state_of, stats, take
 from harness_core import held as read
 from harness_core import tx as transaction

@@ -50,7 +50,7 @@ def test_a_claim_and_the_acks_before_it_share_the_places(store: Store) -> None:
     queue = store.queue("q", int, concurrency=2)
     queue.enqueue_many(range(5))
     claims = queue.claim(5)
-    from fencepost._pack import Take, Verdict
+    from fencepost._binding.pack import Take, Verdict
 
     verdicts = [Verdict(claim.id, claim.token, 1) for claim in claims]
     number = store._file.find("q")
@@ -93,7 +93,7 @@ def test_limits_hold_as_soon_as_they_are_set_and_end_as_soon(store: Store) -> No
 
 
 def test_a_limited_queue_keeps_nobody_from_the_others(store: Store) -> None:
-    from fencepost._pack import Take
+    from fencepost._binding.pack import Take
 
     for name, places in (("a", 1), ("b", 0)):
         store.queue(name, int, concurrency=places).enqueue_many(range(5))

@@ -12,8 +12,8 @@ import pytest
 pytest.importorskip("fencepost._core_test")
 
 from fencepost import InvalidArgument
-from fencepost._calls import Core
-from fencepost._pack import Filter, records
+from fencepost._binding.calls import Core
+from fencepost._binding.pack import Filter, records
 from harness_core import SECOND, START, Held, Verdict, ack, define, lib, message, put, settle, take
 from harness_core import core as opened
 from harness_core import rows as cut

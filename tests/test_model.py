@@ -27,8 +27,8 @@ from hypothesis.stateful import (
 )
 
 from fencepost import Conflict, InvalidArgument
-from fencepost._calls import Core
-from fencepost._pack import Take
+from fencepost._binding.calls import Core
+from fencepost._binding.pack import Take
 from harness_core import (
     START,
     Held,

@@ -17,8 +17,8 @@ from fencepost import (
     InvalidArgument,
     _points,
 )
-from fencepost._calls import FP
-from fencepost._pack import Put
+from fencepost._binding.calls import FP
+from fencepost._binding.pack import Put
 from fencepost.testing import Kit, Point, override
 from harness_core import lib
 from harness_outbox import Receipt, handled, only, orders, raising

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from fencepost import App, Cancelled, Context, Delivery, _points
+from fencepost import App, Cancelled, Context, Delivery
+from fencepost._worker import points
 from harness_worker import AT_ONCE, until
 
 QUICK = 300  # sends that are so quick that a job's worker would read ahead
@@ -97,7 +98,7 @@ def test_what_is_given_back_while_it_begins_is_not_sent_any_more(
 
     app.around(around)
     outbox.send("d", 1)
-    unwatch = _points.watch(hold)
+    unwatch = points.watch(hold)
     try:
         worker = app.worker(threads=1).start()
         assert begun.wait(60)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fencepost._pace import BUDGET, PATIENCE, Pace
+from fencepost._worker.pace import BUDGET, PATIENCE, Pace
 
 
 def paced(most: int = 250) -> tuple[Pace, Callable[[int, float, int], int]]:

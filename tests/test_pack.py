@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost import _pack
-from fencepost._calls import FP
-from fencepost._lib import ffi, lib
-from fencepost._pack import Packed, Verdict
+from fencepost._binding import pack
+from fencepost._binding.calls import FP
+from fencepost._binding.lib import ffi, lib
+from fencepost._binding.pack import Packed, Verdict
 from fencepost.errors import InvalidArgument
 
 golden = pytest.mark.skipif(sys.byteorder != "little", reason="golden bytes are little-endian")
@@ -32,7 +32,7 @@ def i64(number: int) -> bytes:
 
 @golden
 def test_the_bytes_of_packed_values() -> None:
-    packed = _pack.values([None, 1, -2, True, 1.5, "é", b"\x00\xff", bytearray(b"x"), ""])
+    packed = pack.values([None, 1, -2, True, 1.5, "é", b"\x00\xff", bytearray(b"x"), ""])
     assert packed == b"".join(
         [
             b"n",
@@ -60,7 +60,7 @@ def test_the_bytes_of_packed_values() -> None:
 )
 def test_values_without_a_type_in_sqlite_are_refused(value: object, words: str) -> None:
     with pytest.raises(InvalidArgument, match=words):
-        _pack.values([value])
+        pack.values([value])
 
 
 sqlite_values = (
@@ -78,15 +78,15 @@ sqlite_values = (
     )
 )
 def test_rows_come_back_as_they_were_packed(rows: list[list[Any]]) -> None:
-    blob = b"".join(_pack.values(row) for row in rows)
-    found = _pack.row_values(Packed(len(rows), len(rows[0]), b"", blob))
+    blob = b"".join(pack.values(row) for row in rows)
+    found = pack.row_values(Packed(len(rows), len(rows[0]), b"", blob))
     assert found == [tuple(row) for row in rows]
 
 
 def test_text_that_is_not_utf8_names_its_place_and_the_way_out() -> None:
     blob = b"n" + b"t" + (1).to_bytes(8, sys.byteorder) + b"\xff"
     with pytest.raises(InvalidArgument, match=r"column 2 of row 1 .*CAST\(… AS BLOB\)"):
-        _pack.row_values(Packed(1, 2, b"", blob))
+        pack.row_values(Packed(1, 2, b"", blob))
 
 
 # ---- packed rows ---------------------------------------------------------------------------------
@@ -94,16 +94,16 @@ def test_text_that_is_not_utf8_names_its_place_and_the_way_out() -> None:
 
 def test_the_variable_parts_of_a_row_are_cut_in_order() -> None:
     """-1 is no value, 0 is an empty one."""
-    parts, at = _pack.parts(b"..abcde..", 2, [2, -1, 0, 3])
+    parts, at = pack.parts(b"..abcde..", 2, [2, -1, 0, 3])
     assert (parts, at) == ([b"ab", None, b"", b"cde"], 7)
 
 
 @golden
 def test_the_bytes_of_records() -> None:
     packed = Packed(2, 3, b"".join(map(i64, [1, 2, -3, 4, 5, 6])), b"")
-    assert list(_pack.records(packed)) == [(1, 2, -3), (4, 5, 6)]
-    assert list(_pack.records(Packed(0, 16, b"", b""))) == []
-    assert list(_pack.records(Packed(0, 0, b"", b""))) == []
+    assert list(pack.records(packed)) == [(1, 2, -3), (4, 5, 6)]
+    assert list(pack.records(Packed(0, 16, b"", b""))) == []
+    assert list(pack.records(Packed(0, 0, b"", b""))) == []
 
 
 # ---- what goes in --------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ def test_the_bytes_of_records() -> None:
 
 @golden
 def test_the_bytes_of_verdicts() -> None:
-    fixed, blob = _pack.verdicts(
+    fixed, blob = pack.verdicts(
         [
             Verdict(7, 8, FP.ACK, result=b"{}"),
             Verdict(9, 10, FP.RETRY, -1, kind=b"error", text=b""),
@@ -128,32 +128,32 @@ def test_the_bytes_of_verdicts() -> None:
 
 
 def test_a_verdict_is_as_wide_as_the_core_says() -> None:
-    fixed, _ = _pack.verdicts([Verdict(1, 2, FP.ACK)])
+    fixed, _ = pack.verdicts([Verdict(1, 2, FP.ACK)])
     assert len(fixed) == ffi.sizeof("fp_verdict")
 
 
 def test_a_policy_has_the_fields_that_the_core_says() -> None:
-    assert len(_pack.POLICY_FIELDS) == lib.FP_POLICY_FIELDS
-    packed = _pack.policy_bytes({"keep_us": 5})
-    assert list(memoryview(packed).cast("q")) == [5] + [_pack.UNSET] * (lib.FP_POLICY_FIELDS - 1)
+    assert len(pack.POLICY_FIELDS) == lib.FP_POLICY_FIELDS
+    packed = pack.policy_bytes({"keep_us": 5})
+    assert list(memoryview(packed).cast("q")) == [5] + [pack.UNSET] * (lib.FP_POLICY_FIELDS - 1)
 
 
 @golden
 def test_the_bytes_of_a_put() -> None:
     """One crossing: all bodies in one, and beside them how long each is."""
-    data, lengths = _pack.joined([b"ab", b"", b"c"])
+    data, lengths = pack.joined([b"ab", b"", b"c"])
     assert (data, lengths.tobytes()) == (b"abc", bytes.fromhex("020000000000000001000000"))
-    data, optional = _pack.joined_optional([b"k", None, b""])
+    data, optional = pack.joined_optional([b"k", None, b""])
     assert (data, optional.tobytes()) == (b"k", bytes.fromhex("01000000ffffffff00000000"))
 
 
 def test_pairs_are_flat() -> None:
-    assert _pack.pairs([(1, 2), (3, 4)]) == array("q", [1, 2, 3, 4])
+    assert pack.pairs([(1, 2), (3, 4)]) == array("q", [1, 2, 3, 4])
 
 
 def test_what_is_borrowed_lives_as_long_as_the_structure() -> None:
     """The views are kept with it: nothing else holds these bytes."""
-    laid = _pack.fp_put(_pack.Put(1, [bytes([65, 66]), bytes([67])], keys=[bytes([75]), None]))
+    laid = pack.fp_put(pack.Put(1, [bytes([65, 66]), bytes([67])], keys=[bytes([75]), None]))
     into = laid.into
     assert ffi.buffer(into.bodies, 3)[:] == b"ABC"
     assert ffi.unpack(into.body_bytes, 2) == [2, 1]

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from fencepost import InvalidArgument, LeaseLost
-from fencepost._calls import Core
-from fencepost._codes import FP
-from fencepost._flow import Flow, Recorded, RecordPut, inbox_key
+from fencepost._binding.calls import Core
+from fencepost._binding.codes import FP
+from fencepost._binding.flow import Flow, Recorded, RecordPut, inbox_key
 from harness_core import START
 from harness_core import core as opened
 from harness_core import tx as transaction

@@ -19,8 +19,8 @@ import pytest
 
 pytest.importorskip("fencepost._core_test")
 
-from fencepost._calls import Core
-from fencepost._pack import Filter
+from fencepost._binding.calls import Core
+from fencepost._binding.pack import Filter
 from harness_core import (
     START,
     Held,

@@ -20,7 +20,7 @@ from fencepost import (
     QueueFull,
     Store,
 )
-from fencepost._pack import UNSET
+from fencepost._binding.pack import UNSET
 from fencepost.policies import declared
 from fencepost.testing import Clock
 

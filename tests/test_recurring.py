@@ -15,11 +15,12 @@ from zoneinfo import ZoneInfo
 import pytest
 
 import fencepost
-from fencepost import App, Context, InvalidArgument, _loop
-from fencepost._calls import OpenTx
-from fencepost._clockwork import Clockwork
+from fencepost import App, Context, InvalidArgument
+from fencepost._binding.calls import OpenTx
+from fencepost._binding.pack import Take
 from fencepost._file import File
-from fencepost._pack import Take
+from fencepost._worker import loop
+from fencepost._worker.clockwork import Clockwork
 from fencepost.spans import MOMENT_MAX, moment_us
 from fencepost.testing import Drained, Kit, override
 from harness_worker import Notes, until
@@ -315,7 +316,7 @@ def test_a_worker_is_on_time_and_takes_only_its_own_queues(
         untils.add(one.until_us)
         return one
 
-    monkeypatch.setattr(_loop, "Take", take)
+    monkeypatch.setattr(loop, "Take", take)
 
     @app.every(0.3)
     @app.job(context=True, queue="mine")

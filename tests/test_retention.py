@@ -13,8 +13,8 @@ import pytest
 pytest.importorskip("fencepost._core_test")
 
 from fencepost import StorageError
-from fencepost._calls import Core
-from fencepost._guest import Guest
+from fencepost._binding.calls import Core
+from fencepost._binding.guest import Guest
 from harness_core import (
     SECOND,
     START,

@@ -12,8 +12,16 @@ from typing import Any
 
 import pytest
 
-from fencepost._hands import Hands, Scribe
-from fencepost._outcomes import Changed, Fenced, Suspended, Suspension, Withdrawn, weigh, weightiest
+from fencepost._binding.hands import Hands, Scribe
+from fencepost._binding.outcomes import (
+    Changed,
+    Fenced,
+    Suspended,
+    Suspension,
+    Withdrawn,
+    weigh,
+    weightiest,
+)
 from fencepost.run import Run
 from harness_run import DeclinedError, Runs, declined, failed
 

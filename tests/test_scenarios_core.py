@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 
 from fencepost import Conflict, Store
-from fencepost._calls import Core
-from fencepost._pack import Put
+from fencepost._binding.calls import Core
+from fencepost._binding.pack import Put
 from harness_core import ack, define, keyed, lib, put, stats, take
 from harness_core import core as opened
 from harness_ladder import findings
@@ -75,7 +75,7 @@ connection.close()
 # ---- H3 ------------------------------------------------------------------------------------------
 
 DRAIN = """
-from fencepost._guest import Guest
+from fencepost._binding.guest import Guest
 
 with opened(path, hand_us=-1) as core:
     say("ready")

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from fencepost._schedule import cron, every, latest
+from fencepost._worker.schedule import cron, every, latest
 from fencepost.spans import moment, moment_us
 
 SECOND = 1_000_000

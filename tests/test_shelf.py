@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from fencepost import InvalidArgument
-from fencepost._calls import Core
-from fencepost._shelf import LAST, Shelf, shelves
+from fencepost._binding.calls import Core
+from fencepost._binding.shelf import LAST, Shelf, shelves
 from harness_core import START, tx
 
 KEYS = ["a", "a!", "a!1", "a-1", "b", "ä", "\U0001f600"]  # in the order of their bytes

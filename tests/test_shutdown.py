@@ -12,8 +12,8 @@ import pytest
 
 import fencepost
 from fencepost import App, Claim, Context, InvalidArgument
-from fencepost._desk import Desk
-from fencepost._pack import Take
+from fencepost._binding.pack import Take
+from fencepost._worker.desk import Desk
 from harness_worker import Notes, ask_to_stop, errors_of, until, workers
 
 

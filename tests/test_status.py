@@ -101,7 +101,7 @@ def test_status_refuses_what_is_no_store(
 KILLED = """
 import os, sys
 import fencepost
-from fencepost._lib import lib
+from fencepost._binding.lib import lib
 
 at = 0
 while True:

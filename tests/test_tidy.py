@@ -43,8 +43,8 @@ def test_a_tree_in_order_has_no_findings(grow: Grow) -> None:
         "csrc/err.c": '#include "err.h"\n',
         "csrc/api.c": '#include "err.h"\n',
         "python/fencepost/__init__.py": "from fencepost import store\n",
-        "python/fencepost/store.py": "from fencepost._pack import text\n",
-        "python/fencepost/_pack.py": "from fencepost._core import ffi\nprint(ffi)\n",
+        "python/fencepost/store.py": "from fencepost._binding.pack import text\n",
+        "python/fencepost/_binding/pack.py": "from fencepost._core import ffi\nprint(ffi)\n",
     }
     assert grow(files) == []
 

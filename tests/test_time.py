@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost._calls import Core
+from fencepost._binding.calls import Core
 from harness_core import START, Held, Verdict, ack, define, lib, message, put, settle, take
 from harness_core import core as opened
 from harness_outside import Outside

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from fencepost._calls import Core
+from fencepost._binding.calls import Core
 from harness_core import START, Held, Verdict, ack, define, lib, put, settle, state_of, stats, take
 from harness_core import core as opened
 

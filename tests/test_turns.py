@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost._calls import Core
+from fencepost._binding.calls import Core
 from fencepost.errors import Busy, Closed
 from harness_core import START, define, lib, put, stats, take
 from harness_core import core as opening

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from fencepost import Conflict, Gone, InvalidArgument, QueueFull
-from fencepost._calls import Core, restore
-from fencepost._codes import FP
-from fencepost._flow import Start
-from fencepost._pack import pairs
+from fencepost._binding.calls import Core, restore
+from fencepost._binding.codes import FP
+from fencepost._binding.flow import Start
+from fencepost._binding.pack import pairs
 from harness_core import (
     START,
     Held,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost._calls import FP, Core
+from fencepost._binding.calls import FP, Core
 from fencepost.errors import Closed
 from harness_bell import (
     ANY,

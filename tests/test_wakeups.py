@@ -11,7 +11,7 @@ import pytest
 
 import fencepost
 from fencepost import App, Context
-from fencepost._calls import Core
+from fencepost._binding.calls import Core
 from harness_bell import DEAF, bell, without
 from harness_core import ack, lib, take
 from harness_worker import until

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fencepost import App
-from fencepost._calls import Core
+from fencepost._binding.calls import Core
 from harness_core import core as opening
 from harness_core import define, lib, put, stats
 from harness_ladder import disarm, findings, steps
@@ -170,10 +170,10 @@ def test_a_worker_warns_of_a_reader_that_stays(
     path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once, and not each time that it looks."""
-    from fencepost import _loop
+    from fencepost._worker import loop
 
-    monkeypatch.setattr(_loop, "RETAIN_FIRST", 0.0)
-    monkeypatch.setattr(_loop, "RETAIN_EVERY", 0.01)
+    monkeypatch.setattr(loop, "RETAIN_FIRST", 0.0)
+    monkeypatch.setattr(loop, "RETAIN_EVERY", 0.01)
     app = App(path)
 
     @app.job

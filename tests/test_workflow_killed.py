@@ -12,7 +12,7 @@ import pytest
 
 import workflow_app
 from fencepost import App
-from fencepost._runfile import RunFile
+from fencepost._workflow.runfile import RunFile
 from harness_kill import Fate, Killer
 from harness_worker import Notes
 from workflow_app import ID, NEVER, begin, declare

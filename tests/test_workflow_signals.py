@@ -46,7 +46,7 @@ app.store.close()
 ENDED = """
 def waits_ended(app, n):
     rows = app.store._file
-    from fencepost._runfile import RunFile
+    from fencepost._workflow.runfile import RunFile
     try:
         return RunFile(rows, f"run {n}").info().ended_at is not None
     except fencepost.Gone:

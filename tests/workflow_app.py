@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import fencepost
-from fencepost import App, Run, Workflow, _points
+from fencepost import App, Run, Workflow
+from fencepost._worker import points
 from harness_kill import Say, serve
 from harness_worker import AT_ONCE, Notes, until
 
@@ -85,7 +86,7 @@ def live(say: Say, path: Path, notes: str, point: int, step: int) -> None:
             threading.Event().wait()
         lib.fp_fault_kill(step)
 
-    _points.watch(count)
+    points.watch(count)
     handle = five.handle(ID)
     with app.worker(threads=1):
         while (status := handle.status()).state != "done":

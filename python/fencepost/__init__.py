@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fencepost._aiostore import AsyncStore
-from fencepost._calls import SQLITE_VERSION as sqlite_version  # noqa: N811 - its public name
+from fencepost._binding.calls import SQLITE_VERSION as sqlite_version  # noqa: N811
 from fencepost._copies import restore, status
-from fencepost._runfile import RunInfo, RunPage, RunState, Step
+from fencepost._workflow.runfile import RunInfo, RunPage, RunState, Step
 from fencepost.aio import (
     AsyncClaim,
     AsyncHandle,

@@ -28,7 +28,7 @@ from fencepost.values import (
 if TYPE_CHECKING:
     from typing_extensions import Self, TypeForm, Unpack
 
-    from fencepost._runfile import RunPage, RunState
+    from fencepost._workflow.runfile import RunPage, RunState
     from fencepost.aio import AsyncQueue
     from fencepost.store import Store
 

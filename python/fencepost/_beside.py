@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from fencepost._calls import SQLITE_VERSION, Core
+from fencepost._binding.calls import SQLITE_VERSION, Core
 from fencepost.values import Surroundings
 
 __all__ = ["danger", "surroundings"]

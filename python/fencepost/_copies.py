@@ -6,7 +6,7 @@ import os
 from datetime import datetime
 from typing import Any, Final
 
-from fencepost import _calls
+from fencepost._binding import calls
 from fencepost._checks import path_bytes
 from fencepost._looking import counted
 from fencepost.spans import moment_us
@@ -27,7 +27,7 @@ def status(path: StrPath, *, at: datetime | None = None) -> dict[str, Any]:
     `InvalidArgument` for what is no store, `NewerSchema`.
     """
     encoded = path_bytes(path)
-    now, found = _calls.status(encoded, NOW if at is None else moment_us(at, "at"))
+    now, found = calls.status(encoded, NOW if at is None else moment_us(at, "at"))
     return counted(os.fsdecode(encoded), now, found)
 
 
@@ -41,4 +41,4 @@ def restore(backup: StrPath, dest: StrPath, /) -> None:
     of an outbox whose send had begun become `unknown`. All numbers drawn from now on are above
     those that may have been drawn after the backup. Raises `NewerSchema`.
     """
-    _calls.restore(path_bytes(backup), path_bytes(dest))
+    calls.restore(path_bytes(backup), path_bytes(dest))

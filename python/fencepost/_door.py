@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
-from fencepost._calls import FP
+from fencepost._binding.calls import FP
+from fencepost._binding.pack import POLICY_FIELDS, Put, Settle, Verdict
 from fencepost._drivers import KeyTaken, driver_of
 from fencepost._file import File
-from fencepost._pack import POLICY_FIELDS, Put, Settle, Verdict
 from fencepost.errors import Conflict, Error, LeaseLost
 from fencepost.policies import Declaration
 from fencepost.spans import SECOND

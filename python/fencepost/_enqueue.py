@@ -15,13 +15,13 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from fencepost._calls import FP, OpenTx
+from fencepost._binding.calls import FP, OpenTx
+from fencepost._binding.pack import Put
+from fencepost._binding.requests import Enqueuing
 from fencepost._checks import name_bytes, shown, whole
 from fencepost._door import Door
 from fencepost._file import File
-from fencepost._pack import Put
 from fencepost._plans import Enter, Plan, Write
-from fencepost._requests import Enqueuing
 from fencepost.errors import InvalidArgument, PayloadError
 from fencepost.policies import Declaration
 from fencepost.spans import moment_us, span_us

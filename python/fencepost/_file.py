@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from fencepost import _pack
-from fencepost._bridge import Bridge
-from fencepost._calls import Core, OpenTx
+from fencepost._binding import pack
+from fencepost._binding.bridge import Bridge
+from fencepost._binding.calls import Core, OpenTx
+from fencepost._binding.pack import Packed
 from fencepost._checks import name_bytes, shown
-from fencepost._pack import Packed
 from fencepost.codec import Codec
 from fencepost.errors import InvalidArgument
 from fencepost.policies import Declaration
@@ -121,7 +121,7 @@ def file_of(store: object) -> File:
 def named(found: Packed) -> Iterator[tuple[tuple[int, ...], str]]:
     """Rows that end with the length of a name, each with its name."""
     at = 0
-    for record in _pack.records(found):
+    for record in pack.records(found):
         length = record[-1]
         yield record, found.blob[at : at + length].decode("utf-8", "replace")
         at += length

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any, Final, NamedTuple, TypeVar
 
-from fencepost import _pack
+from fencepost._binding import pack
 from fencepost._file import File
 from fencepost._plans import Ask, Change, Plan, here
 from fencepost.codec import Codec
@@ -90,6 +90,6 @@ class Watched:
 def progress_of(file: File, id: int, codec: Codec) -> Any:
     """The latest value that the handler of this message gave; None without one. Raises `Gone`."""
     content = file.core.content(id)
-    (lengths,) = _pack.records(content)
-    progress = _pack.parts(content.blob, 0, lengths)[0][PROGRESS]
+    (lengths,) = pack.records(content)
+    progress = pack.parts(content.blob, 0, lengths)[0][PROGRESS]
     return None if progress is None else codec.decode(progress, Any)

@@ -10,12 +10,12 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final, get_args
 
-from fencepost import _pack
-from fencepost._calls import FP, SCHEMA_VERSION, SQLITE_VERSION
+from fencepost._binding import pack
+from fencepost._binding.calls import FP, SCHEMA_VERSION, SQLITE_VERSION
+from fencepost._binding.pack import Cursor, Filter, Packed
 from fencepost._checks import name_bytes, shown, whole
 from fencepost._enqueue import read_headers
 from fencepost._file import File, named
-from fencepost._pack import Cursor, Filter, Packed
 from fencepost.errors import InvalidArgument, PayloadError
 from fencepost.spans import SECOND, moment, moment_us, seconds, shown_moment
 from fencepost.values import STATES, Failure, FailureKind, Halted, Message, Page, State
@@ -90,9 +90,9 @@ def _asked(state: object) -> int:
 def messages(file: File, packed: Packed) -> Iterator[Message]:
     """The messages in an answer of fp_get or fp_list."""
     at = 0
-    for record in _pack.records(packed):
+    for record in pack.records(packed):
         id_, queue, _kind, state, attempt, generation, enqueued, settled, due, _life = record[:10]
-        texts, at = _pack.parts(packed.blob, at, record[10:15])
+        texts, at = pack.parts(packed.blob, at, record[10:15])
         key, lane = (None if part is None else _text(part) for part in texts[:2])
         yield Message(
             id=id_,
@@ -182,8 +182,8 @@ def halted(file: File, queue: int, after: str, limit: int) -> list[Halted]:
         packed, at = file.core.lanes(queue, place, limit - len(found)), 0
         if not packed.rows:
             break
-        for message, length in _pack.records(packed):
-            (name,), at = _pack.parts(packed.blob, at, [length])
+        for message, length in pack.records(packed):
+            (name,), at = pack.parts(packed.blob, at, [length])
             place = name or b""
             if message:
                 found.append(Halted(place.decode("utf-8", "replace"), message))

@@ -16,11 +16,11 @@ from datetime import datetime, timezone
 from typing import Any, Final, NamedTuple
 
 import fencepost
-from fencepost import _pack
+from fencepost._binding import pack
 from fencepost._file import file_of
-from fencepost._runfile import RunFile
-from fencepost._schedule import MISSED, following
-from fencepost._timeline import Timeline
+from fencepost._worker.schedule import MISSED, following
+from fencepost._workflow.runfile import RunFile
+from fencepost._workflow.timeline import Timeline
 from fencepost.envelope import HEADER, plain, without_envelope
 from fencepost.errors import Gone, InvalidArgument, PayloadError
 from fencepost.spans import moment as moment_of
@@ -123,8 +123,8 @@ def schedules(store: fencepost.Store) -> list[dict[str, Any]]:
     file = file_of(store)
     now = file.core.now()
     found, at, told = file.core.schedules(), 0, []
-    for missed, last, running, *lengths in _pack.records(found):
-        parts, at = _pack.parts(found.blob, at, lengths)
+    for missed, last, running, *lengths in pack.records(found):
+        parts, at = pack.parts(found.blob, at, lengths)
         name, job, words, zone = ((part or b"").decode("utf-8", "replace") for part in parts)
         due = following(words, zone, last, now)
         told.append(
@@ -148,8 +148,8 @@ def workers(store: fencepost.Store) -> list[dict[str, Any]]:
     process; None where locks do not tell.
     """
     found, at, told = file_of(store).core.workers(), 0, []
-    for number, pid, started, alive, length in _pack.records(found):
-        (machine,), at = _pack.parts(found.blob, at, (length,))
+    for number, pid, started, alive, length in pack.records(found):
+        (machine,), at = pack.parts(found.blob, at, (length,))
         told.append(
             {
                 "id": number,

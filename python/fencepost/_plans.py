@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-from fencepost._bridge import Wanted
-from fencepost._calls import OpenTx
-from fencepost._fates import Fate, fates
+from fencepost._binding.bridge import Wanted
+from fencepost._binding.calls import OpenTx
+from fencepost._binding.fates import Fate, fates
+from fencepost._binding.pack import Packed, Take
+from fencepost._binding.requests import Enqueuing, Request, Stepping
 from fencepost._file import File
-from fencepost._pack import Packed, Take
-from fencepost._requests import Enqueuing, Request, Stepping
 from fencepost.errors import QueueFull
 from fencepost.spans import MOMENT_MAX
 

@@ -6,7 +6,7 @@ What a handler's end means for its message: the one place where an exception bec
     RetryLater                      later: uses no attempt, bounded by max_age
     anything else                   retry after the back-off, dead letter when attempts are used up
 
-Of deliveries _sendrun.py says more.
+Of deliveries _worker/sendrun.py says more.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import random
 from collections.abc import Sequence
 from typing import Final
 
-from fencepost._calls import FP
-from fencepost._pack import Verdict
+from fencepost._binding.calls import FP
+from fencepost._binding.pack import Verdict
 from fencepost.errors import InvalidArgument, PermanentError, RetryLater
 from fencepost.spans import SECOND, span_us
 from fencepost.values import Backoff

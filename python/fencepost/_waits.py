@@ -13,9 +13,10 @@ from typing import Any
 
 import msgspec
 
-from fencepost._carried import read_moment, write_moment
+from fencepost._binding.outcomes import weightiest
 from fencepost._checks import shown
-from fencepost._history import (
+from fencepost._workflow.carried import read_moment, write_moment
+from fencepost._workflow.history import (
     CHILD,
     DEADLINE,
     LATE,
@@ -28,8 +29,7 @@ from fencepost._history import (
     ended_key,
     signal_key,
 )
-from fencepost._outcomes import weightiest
-from fencepost._pass import Pass, kept
+from fencepost._workflow.passes import Pass, kept
 
 __all__ = ["child", "gather", "receive", "sleep", "wait"]
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from fencepost._handles import Seen, Status
-    from fencepost._runfile import Step
+    from fencepost._workflow.runfile import Step
     from fencepost.claims import Claim
     from fencepost.inbox import Accepted, Inbox
     from fencepost.jobs import Call, Handle, Job

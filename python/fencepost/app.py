@@ -21,11 +21,11 @@ from typing import (
 )
 
 from fencepost._aiostore import AsyncStore
-from fencepost._calls import FP
+from fencepost._binding.calls import FP
 from fencepost._checks import function, shown
 from fencepost._file import File
-from fencepost._registry import Around, Registry
-from fencepost._schedule import Rule, Schedule, cron, every
+from fencepost._worker.registry import Around, Registry
+from fencepost._worker.schedule import Rule, Schedule, cron, every
 from fencepost.codec import JSON, Codec, check_type
 from fencepost.context import Context
 from fencepost.envelope import Contracts

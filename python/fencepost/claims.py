@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
-from fencepost import _pack
-from fencepost._calls import FP
+from fencepost._binding import pack
+from fencepost._binding.calls import FP
+from fencepost._binding.pack import Packed, Settle, Verdict
+from fencepost._binding.requests import Settling
 from fencepost._door import Door
 from fencepost._enqueue import read_headers
 from fencepost._file import File
-from fencepost._pack import Packed, Settle, Verdict
 from fencepost._plans import Plan, Write, here
-from fencepost._requests import Settling
 from fencepost._verdicts import acked, failed, retry, text_of
 from fencepost.errors import InvalidArgument, LeaseLost, PermanentError
 from fencepost.spans import lease_us, moment, span_us
@@ -210,7 +210,7 @@ class Claim(Generic[T]):
 
     def _part(self, which: int) -> bytes | None:
         """Key, lane or headers."""
-        parts, _ = _pack.parts(self._head, 0, [self._number(part) for part in (KEY, LANE, HEADERS)])
+        parts, _ = pack.parts(self._head, 0, [self._number(part) for part in (KEY, LANE, HEADERS)])
         return parts[which - KEY]
 
     def _text(self, which: int) -> str | None:
@@ -257,11 +257,11 @@ class Batch(list[Claim[T]]):
 def claims_of(file: File, queues: Mapping[int, Queue[Any]], packed: Packed) -> list[Claim[Any]]:
     """The claims in an answer of the core; `queues` by their numbers."""
     claims: list[Claim[Any]] = []
-    numbers = _pack.numbers(packed)
+    numbers = pack.numbers(packed)
     deliveries = {number: Delivery(file, queue, numbers) for number, queue in queues.items()}
     blob, begin = packed.blob, 0
     places = range(0, len(numbers), packed.width or 1)
-    rows = zip(places, _pack.claims(packed), strict=True)
+    rows = zip(places, pack.claims(packed), strict=True)
     for at, (id_, token, queue, key, lane, headers, body) in rows:
         middle = begin
         if key > 0:

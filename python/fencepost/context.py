@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fencepost._pack import Verdict
+from fencepost._binding.pack import Verdict
 from fencepost._verdicts import acked
 from fencepost.envelope import Envelope, without_envelope
 from fencepost.errors import Cancelled, InvalidArgument

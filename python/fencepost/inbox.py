@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, overload
 
 from fencepost import _looking
-from fencepost._calls import FP
+from fencepost._binding.calls import FP
 from fencepost._checks import flag, function, name_bytes, shown, whole
 from fencepost._declared import Declared
 from fencepost._enqueue import entry, put_entries, sending

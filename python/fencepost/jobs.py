@@ -21,7 +21,9 @@ from typing import (
 
 from fencepost import _looking
 from fencepost._arguments import Arguments
-from fencepost._calls import FP
+from fencepost._binding.calls import FP
+from fencepost._binding.fates import NOWHERE, Fate
+from fencepost._binding.requests import Cancelling
 from fencepost._checks import (
     flag,
     function,
@@ -34,11 +36,9 @@ from fencepost._checks import (
 )
 from fencepost._door import Door
 from fencepost._enqueue import PRIORITIES, Entry, entry, put_entries, sending
-from fencepost._fates import NOWHERE, Fate
 from fencepost._file import File, file_of
 from fencepost._handles import Status, Watched, progress_of
 from fencepost._plans import End, Plan, Write, here
-from fencepost._requests import Cancelling
 from fencepost._verdicts import QUEUES_OWN
 from fencepost.aio import AsyncHandle, AsyncJob
 from fencepost.codec import Codec

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from fencepost._calls import FP
+from fencepost._binding.calls import FP
 from fencepost._checks import flag, name_bytes, shown, whole
 from fencepost.errors import InvalidArgument
 from fencepost.spans import lease_us, span_us

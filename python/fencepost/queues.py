@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from fencepost import _pack
-from fencepost._calls import FP
+from fencepost._binding import pack
+from fencepost._binding.calls import FP
+from fencepost._binding.pack import Put, Take
 from fencepost._checks import function, name_bytes, several, whole
 from fencepost._declared import Declared
 from fencepost._enqueue import PRIORITIES, digests, entry, put_entries, sending
 from fencepost._file import File
-from fencepost._pack import Put, Take
 from fencepost._plans import Ask, Plan, Taking, here
 from fencepost.aio import AsyncQueue
 from fencepost.claims import Batch, Claim, claims_of, settling
@@ -172,7 +172,7 @@ class Queue(Declared[T]):
         file = self._file(tx)
         if any(delivery.file is not file for delivery in {claim._delivery for claim in held}):
             raise InvalidArgument(f"some of {held!r} were claimed from another store")
-        keys = _pack.pairs([(claim.id, claim.token) for claim in held])
+        keys = pack.pairs([(claim.id, claim.token) for claim in held])
         answers = yield from settling(file, tx, keys, held)
         lost = [claim for claim, answer in zip(held, answers, strict=True) if answer == FP.LOST]
         for claim in held:

@@ -19,11 +19,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar, overload
 
 from fencepost import _waits
-from fencepost._carried import returns_of
 from fencepost._checks import function, is_coroutine, shown, whole
-from fencepost._children import bind, result
-from fencepost._history import CHILD, RECEIVE, SIGNAL, SLEEP, STEP, TRANSACT, check_name
-from fencepost._pass import Options, Pass
+from fencepost._workflow.carried import returns_of
+from fencepost._workflow.children import bind, result
+from fencepost._workflow.history import CHILD, RECEIVE, SIGNAL, SLEEP, STEP, TRANSACT, check_name
+from fencepost._workflow.passes import Options, Pass
 from fencepost.codec import check_type
 from fencepost.errors import InvalidArgument
 from fencepost.jobs import ATTEMPTS_MAX

@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from fencepost._calls import FP
+from fencepost._binding.calls import FP
+from fencepost._binding.pack import Put, Verdict
 from fencepost._checks import identity, name_bytes, shown, whole
 from fencepost._door import Door
 from fencepost._drivers import ForeignTx
 from fencepost._enqueue import entry
-from fencepost._pack import Put, Verdict
 from fencepost._verdicts import failure
 from fencepost.errors import InvalidArgument, LeaseLost
 from fencepost.spans import span_us

@@ -9,14 +9,15 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
 
-from fencepost import _looking, _pack
+from fencepost import _looking
 from fencepost._aiostore import AsyncStore
 from fencepost._beside import danger, surroundings
-from fencepost._calls import FP, Core
+from fencepost._binding import pack
+from fencepost._binding.calls import FP, Core
 from fencepost._checks import flag, identity, name_bytes, path_bytes, several, shown, whole
 from fencepost._file import File
-from fencepost._runfile import RunLists
 from fencepost._unclosed import unclosed
+from fencepost._workflow.runfile import RunLists
 from fencepost.codec import JSON, Codec
 from fencepost.errors import InvalidArgument
 from fencepost.policies import declared
@@ -151,8 +152,8 @@ class Store(RunLists, AbstractContextManager["Store"]):
         """
         unwrap(self._file, None)
         found = self._file.core.content(identity(id))
-        (lengths,) = _pack.records(found)
-        (body, headers, result, _progress), _ = _pack.parts(found.blob, 0, lengths)
+        (lengths,) = pack.records(found)
+        (body, headers, result, _progress), _ = pack.parts(found.blob, 0, lengths)
         return Content(body or b"", _looking.headers(headers), result)
 
     def stats(self) -> dict[str, Any]:
@@ -171,8 +172,8 @@ class Store(RunLists, AbstractContextManager["Store"]):
         unwrap(self._file, None)
         at, sentences = 0, [words for words in [danger(self._file.core)] if words]
         found = self._file.core.check(full=flag(full, "full"))
-        for lengths in _pack.records(found):
-            parts, at = _pack.parts(found.blob, at, lengths)
+        for lengths in pack.records(found):
+            parts, at = pack.parts(found.blob, at, lengths)
             sentences += [(part or b"").decode("utf-8", "replace") for part in parts]
         return sentences
 
@@ -304,7 +305,7 @@ class Store(RunLists, AbstractContextManager["Store"]):
     def _named(self, messages: Iterable[Message]) -> tuple[list[Message], array[int]]:
         unwrap(self._file, None)
         wanted = several(messages, "messages", Message)
-        return wanted, _pack.pairs((message.id, message.generation) for message in wanted)
+        return wanted, pack.pairs((message.id, message.generation) for message in wanted)
 
     def _number(self, queue: str) -> int:
         number = self._file.find(queue)

@@ -19,13 +19,13 @@ from itertools import islice
 from time import monotonic
 from typing import Any, Final, TypeAlias
 
-from fencepost import _pack
-from fencepost._calls import OpenTx
+from fencepost._binding import pack
+from fencepost._binding.calls import OpenTx
+from fencepost._binding.guest import Guest
 from fencepost._checks import name_bytes, one_by_one
 from fencepost._door import Door
 from fencepost._drivers import ForeignTx
 from fencepost._file import File
-from fencepost._guest import Guest
 from fencepost.errors import Error, InvalidArgument
 from fencepost.spans import SECOND, span_us
 from fencepost.values import Row, Span
@@ -73,9 +73,9 @@ class Transaction:
         constraint leaves the transaction open, as it was before the statement.
         """
         with Guest(self._use(), _sql(sql)) as guest:
-            packed = _pack.values(_in_order(guest.parameters(), params))
+            packed = pack.values(_in_order(guest.parameters(), params))
             found, changed, rowid = guest.run(1, packed)
-            return Rows(_pack.row_values(found), changed, rowid or None)
+            return Rows(pack.row_values(found), changed, rowid or None)
 
     def executemany(self, sql: str, params: Iterable[Sequence[object]], /) -> int:
         """Run one statement for each set of parameters; the rows written in all."""
@@ -83,7 +83,7 @@ class Transaction:
         with Guest(self._use(), _sql(sql)) as guest:
             names = guest.parameters()
             sets = one_by_one(params, "sets of parameters")
-            while chunk := [_pack.values(_in_order(names, one)) for one in islice(sets, SETS)]:
+            while chunk := [pack.values(_in_order(names, one)) for one in islice(sets, SETS)]:
                 self._use()  # the parameters may come from a generator that ended us
                 written += guest.run(len(chunk), b"".join(chunk))[1]
         return written

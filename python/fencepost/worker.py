@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from fencepost._checks import several, shown, whole
-from fencepost._crew import Crew
-from fencepost._loop import Loop
-from fencepost._registry import Registry
-from fencepost._routes import chosen
 from fencepost._signals import Signals
+from fencepost._worker.crew import Crew
+from fencepost._worker.loop import Loop
+from fencepost._worker.registry import Registry
+from fencepost._worker.routes import chosen
 from fencepost.errors import InvalidArgument
 from fencepost.spans import seconds, span_us
 from fencepost.store import Store

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar
 from uuid import uuid4
 
 from fencepost._arguments import Arguments
-from fencepost._calls import FP, OpenTx
+from fencepost._binding.calls import FP, OpenTx
+from fencepost._binding.flow import Parent, Start
+from fencepost._binding.flowrequests import Starting
 from fencepost._checks import function, is_coroutine, whole
 from fencepost._enqueue import PRIORITIES, Entry, entry
 from fencepost._file import File, file_of
-from fencepost._flow import Parent, Start
-from fencepost._flowrequests import Starting
 from fencepost._plans import Plan, Write, here
-from fencepost._runfile import run_id
-from fencepost._runhandle import WorkflowHandle, own_transaction
+from fencepost._workflow.handle import WorkflowHandle, own_transaction
+from fencepost._workflow.runfile import run_id
 from fencepost.aio import AsyncWorkflow
 from fencepost.errors import InvalidArgument
 from fencepost.jobs import (

@@ -8,7 +8,7 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
-from fencepost._timeline import Bar, Timeline
+from fencepost._workflow.timeline import Bar, Timeline
 from fencepost.cli.output import Column, printable, table
 
 STYLES: Final = {

@@ -11,8 +11,8 @@ import click
 
 import fencepost
 from fencepost._operator import run_told, timeline_told
-from fencepost._runfile import OVER, PURGED_MAX, RunFile
-from fencepost._timeline import timeline
+from fencepost._workflow.runfile import OVER, PURGED_MAX, RunFile
+from fencepost._workflow.timeline import timeline
 from fencepost.cli.database import Database
 from fencepost.cli.operate import moment
 from fencepost.cli.output import Column, document, json_option, page_options, printable, table

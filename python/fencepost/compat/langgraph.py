@@ -35,9 +35,9 @@ from langgraph.checkpoint.base import (
     get_checkpoint_metadata,
 )
 
-from fencepost._calls import OpenTx
+from fencepost._binding.calls import OpenTx
+from fencepost._binding.shelf import LAST, Kept, Shelf, shelves
 from fencepost._file import file_of
-from fencepost._shelf import LAST, Kept, Shelf, shelves
 from fencepost.errors import InvalidArgument
 from fencepost.store import Store
 from fencepost.transactions import unwrap

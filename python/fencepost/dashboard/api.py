@@ -32,7 +32,7 @@ from starlette.routing import Route
 import fencepost
 from fencepost import _operator as operator
 from fencepost._file import file_of
-from fencepost._timeline import timeline
+from fencepost._workflow.timeline import timeline
 from fencepost.dashboard import deeds
 from fencepost.dashboard.answers import Refused, answer, in_words, refusal
 from fencepost.dashboard.guard import Rules

@@ -13,9 +13,9 @@ from functools import partial
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 import fencepost
+from fencepost._binding.flow import Flow
 from fencepost._checks import name_bytes
 from fencepost._file import File, file_of
-from fencepost._flow import Flow
 from fencepost.errors import Busy
 from fencepost.spans import span_us
 from fencepost.store import Store

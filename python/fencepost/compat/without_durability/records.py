@@ -9,9 +9,9 @@ from typing import Final, NoReturn
 
 import without_durability as origin
 
-from fencepost._calls import FP
+from fencepost._binding.calls import FP
+from fencepost._binding.flow import RecordPut
 from fencepost._checks import name_bytes
-from fencepost._flow import RecordPut
 from fencepost.compat.without_durability.database import Cursor, Database, Effect, id_of, spans
 from fencepost.errors import LeaseLost
 from fencepost.spans import moment

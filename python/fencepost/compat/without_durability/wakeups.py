@@ -13,8 +13,8 @@ from typing import Final
 
 import without_durability as origin
 
-from fencepost._calls import FP
-from fencepost._pack import Packed, Put, Take, Verdict, numbers, records
+from fencepost._binding.calls import FP
+from fencepost._binding.pack import Packed, Put, Take, Verdict, numbers, records
 from fencepost.claims import ID, KEY, TOKEN
 from fencepost.compat.without_durability.database import Database, id_of, spans
 from fencepost.errors import Closed, Error

@@ -1,0 +1,1 @@
+"""What the testing kit does to a worker and to the clock."""
