@@ -9,11 +9,10 @@
 
 enum {
   LOOK_US = 100000,              /* between two looks */
-  MOVED_MAX = SMALL(64, 2),     /* rows moved in one transaction */
+  MOVED_MAX = SMALL(500, 2),     /* rows moved in one transaction */
   WALKED_MAX = SMALL(5000, 5),   /* rows looked at in one */
-  PAUSE_TIMES = 3,               /* what a slice took, until the next: others commit meanwhile */
-  PAUSE_US_MIN = 2000,
-  PAUSE_US_MAX = 50000
+  PAUSE_TIMES = 200,            /* what a slice took, until the next */
+  PAUSE_US_MAX = 2000000
 };
 
 /* ---- one slice ---- */
@@ -22,6 +21,7 @@ typedef struct slice {
   int64_t worker;
   reach from, at; /* behind those places */
   bool over;     /* the walk has come to its end */
+  int64_t began_us;
   int64_t walked, taken;
   place *rows;   /* of one reading */
   int64_t count;
@@ -97,6 +97,7 @@ static int move(txn *t, slice *s, const reach *from, fp_error *err) {
 static int take_over(txn *t, void *argument, fp_error *err) {
   slice *s = argument;
   bool there, ends = s->from.turn == 0;
+  s->began_us = sys_awake_us();
   s->at = s->from;
   s->walked = s->taken = 0;
   int code = registry_has(t, s->worker, &there, err);
@@ -142,48 +143,56 @@ static int read_roster(fp_store *store, roster *r, fp_error *err) {
   return code;
 }
 
-/* Takes the byte of a dead worker, in turn after the one that was served last; NULL: there is none.
-** A handle of this process cannot be dead, and its own locks say nothing of it. */
-static peer *find_dead(const locks_file *file, roster *r, int64_t *others, fp_error *err) {
+/* What a look has found. */
+typedef struct found {
+  peer *dead;      /* whose byte is taken; NULL: there is none */
+  int64_t others;  /* workers of other processes */
+  int64_t living;  /* workers that look, too, this handle and its process' among them */
+  bool rest;       /* it held more than the slice has moved */
+  int64_t took_us; /* others were kept out by the slice */
+} found;
+
+/* Takes the byte of a dead worker, in turn after the one that was served last. A handle of this
+** process cannot be dead, and its own locks say nothing of it. */
+static void find_dead(const locks_file *file, roster *r, found *f, fp_error *err) {
   peers *all = &r->known;
-  peer *dead = NULL;
   int64_t first = 0;
   while (first < all->count && all->list[first].number <= r->served) first++;
-  *others = 0;
   for (int64_t i = 0; i < all->count; i++) {
     peer *m = &all->list[(first + i) % all->count];
-    if (locks_held(file, LOCKS_WORKER + m->number)) continue;
-    ++*others;
-    if (dead != NULL || locks_probe(file, LOCKS_WORKER + m->number) != 0) continue;
-    int rc = locks_take(file, LOCKS_WORKER + m->number, false);
-    if (rc == ENOMEM) (void)err_memory(err);
-    if (rc == 0) dead = m;
+    bool ours = locks_held(file, LOCKS_WORKER + m->number);
+    if (!ours) f->others++;
+    if (ours || locks_probe(file, LOCKS_WORKER + m->number) != 0) {
+      f->living++;
+    } else if (f->dead == NULL) {
+      int rc = locks_take(file, LOCKS_WORKER + m->number, false);
+      if (rc == ENOMEM) (void)err_memory(err);
+      if (rc == 0) f->dead = m;
+    }
   }
-  return dead;
 }
 
-static int take_slice(fp_store *store, roster *r, peer *dead, fp_error *err) {
-  slice s = {.worker = dead->number, .from = dead->walked};
+static int take_slice(fp_store *store, roster *r, found *f, fp_error *err) {
+  slice s = {.worker = f->dead->number, .from = f->dead->walked, .began_us = sys_awake_us()};
   int code = group_run(store, NULL, "taking over from a dead worker", MOVED_MAX * ROW_BYTES,
                        take_over, &s, err);
-  r->served = dead->number;
-  if (code == FP_OK) dead->walked = s.at;
+  f->took_us = sys_awake_us() - s.began_us;
+  r->served = f->dead->number;
+  f->rest = !s.over;
+  if (code == FP_OK) f->dead->walked = s.at;
   return code;
 }
 
-/* *found: somebody was dead. */
-static int look(fp_store *store, int64_t *others, bool *found, fp_error *err) {
+static int look(fp_store *store, found *f, fp_error *err) {
   const locks_file *file = &store->writer.file;
   roster *r = &store->roster;
-  peer *dead = NULL;
-  *others = 0;
+  *f = (found){0};
   int code = read_roster(store, r, err);
-  if (code == FP_OK) dead = find_dead(file, r, others, err);
-  *found = dead != NULL;
-  if (dead == NULL) return err->code;
+  if (code == FP_OK) find_dead(file, r, f, err);
+  if (f->dead == NULL) return err->code;
   /* Only for as long as the slice takes: who claims but seldom must not keep others from it. */
-  code = take_slice(store, r, dead, err);
-  locks_drop(file, LOCKS_WORKER + dead->number);
+  code = take_slice(store, r, f, err);
+  locks_drop(file, LOCKS_WORKER + f->dead->number);
   return code;
 }
 
@@ -206,19 +215,20 @@ static void end_look(fp_store *store, bool needed, int64_t next_us) {
   sys_unlock(&store->gate);
 }
 
+/* All who look keep the same pause, so that their slices together are as far apart. */
+static int64_t pause_us(const found *f) {
+  if (!f->rest) return LOOK_US;
+  int64_t span_us = f->took_us * PAUSE_TIMES * (f->living > 1 ? f->living : 1);
+  return span_us < PAUSE_US_MAX ? span_us : PAUSE_US_MAX;
+}
+
 void orphans_look(fp_store *store) {
-  int64_t start_us = sys_awake_us(), pause_us = LOOK_US, others;
-  bool found;
-  if (!store->writer.registers || !begin_look(store, start_us)) return;
+  if (!store->writer.registers || !begin_look(store, sys_awake_us())) return;
   fp_error unused = {0};
-  int code = look(store, &others, &found, &unused);
-  int64_t now_us = sys_awake_us();
-  if (code == FP_OK && found) {
-    pause_us = (now_us - start_us) * PAUSE_TIMES;
-    if (pause_us < PAUSE_US_MIN) pause_us = PAUSE_US_MIN;
-    if (pause_us > PAUSE_US_MAX) pause_us = PAUSE_US_MAX;
-  }
-  end_look(store, others > 0, now_us + pause_us);
+  found f;
+  int code = look(store, &f, &unused);
+  int64_t span_us = code == FP_OK ? pause_us(&f) : LOOK_US;
+  end_look(store, f.others > 0, sys_awake_us() + span_us);
 }
 
 int64_t orphans_pause_us(fp_store *store) {
@@ -232,7 +242,9 @@ int64_t orphans_pause_us(fp_store *store) {
 
 #ifdef FENCEPOST_TEST
 int orphans_look_now(fp_store *store, bool *more, fp_error *err) {
-  int64_t others;
-  return look(store, &others, more, err);
+  found f;
+  int code = look(store, &f, err);
+  *more = f.dead != NULL;
+  return code;
 }
 #endif

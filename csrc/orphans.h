@@ -10,7 +10,8 @@
 **      becomes negative: its holder is known to be dead, and a grace (storetime.h), which is for
 **      those who could not renew, is not for it.
 **   4. The rows are found by a walk along the line from now to the end of the longest lease, in
-**      slices that are transactions of their own, with a longer pause behind each.
+**      slices that are transactions of their own. All who look together run them for less than a
+**      hundredth of the time, so that ninety-nine in a hundred claims of others meet none.
 **
 ** What goes wrong here is no failure of the claim that looked: leases run out by themselves. */
 #ifndef FENCEPOST_ORPHANS_H
