@@ -18,8 +18,8 @@ from fencepost import (
     Context,
     JobFailed,
     LeaseLost,
-    _starts,
 )
+from fencepost._worker import starts
 from fencepost._worker.loop import Loop
 from harness_worker import failure, until
 
@@ -63,7 +63,7 @@ def test_nothing_is_claimed_beside_a_message_that_may_be_deadly(
     app: App, turns: Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One whose last holder never answered has its first second for itself."""
-    monkeypatch.setattr(_starts, "WARY", 3600.0)
+    monkeypatch.setattr(starts, "WARY", 3600.0)
     queue = app.queue("q", int, lease=0.05)
     started: list[int] = []
     gate = threading.Event()
