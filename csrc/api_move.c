@@ -6,7 +6,7 @@
 #include "enqueue.h"
 #include "group.h"
 #include "orphans.h"
-#include "revive.h"
+#include "replay.h"
 #include "wake.h"
 
 /* ---- enqueue ---- */
@@ -129,7 +129,7 @@ int fp_cancel(fp_store *store, fp_tx *tx, int32_t count, const int64_t *ids, int
 int fp_replay(fp_store *store, int32_t count, const int64_t *pairs, int64_t delay_us,
               int64_t gap_us, const char *note, int32_t note_bytes, int32_t apply,
               int32_t *answers, fp_error *err) {
-  reviving r = {.count = count, .pairs = pairs, .delay_us = delay_us, .gap_us = gap_us,
+  replaying r = {.count = count, .pairs = pairs, .delay_us = delay_us, .gap_us = gap_us,
                 .note = {note, note_bytes}, .apply = apply != 0, .answers = answers};
   int code = group_enter(store, NULL, err);
   if (code != FP_OK) return code;
@@ -142,9 +142,9 @@ int fp_replay(fp_store *store, int32_t count, const int64_t *pairs, int64_t dela
     code = check_between("the note's bytes", note_bytes, 0, FAILURE_TEXT_BYTES_MAX, err);
   }
   if (code == FP_OK && apply) {
-    code = group_run(store, NULL, "a replay", count * ROW_BYTES, revive, &r, err);
+    code = group_run(store, NULL, "a replay", count * ROW_BYTES, replay, &r, err);
   }
-  if (code == FP_OK && !apply) code = group_look(store, NULL, revive, &r, err);
+  if (code == FP_OK && !apply) code = group_look(store, NULL, replay, &r, err);
   group_leave(store);
   return code;
 }

@@ -16,7 +16,7 @@
 **   2. No statement relies on a constraint: the OR IGNORE or OR REPLACE of the caller's own INSERT
 **      overrules what is said inside. RAISE(ABORT) is not overruled, so each guard is one, and all
 **      guards of a level stand before its first write.
-**   3. The words after "fencepost: " are what python/fencepost/_drivers.py tells errors by.
+**   3. The words after "fencepost: " are what python/fencepost/_door/drivers.py tells errors by.
 **   4. An INSERT … SELECT into a view, or into a table that it reads, builds a temporary table, and
 **      so does an UPDATE of what has no rowid: 20,000 instructions each, used or not. So it is
 **      VALUES, and the condition is the WHEN of the trigger. One such table is left, in door_row.

@@ -1,7 +1,7 @@
 /* How runs begin: started, forked, resumed. */
 #include "enqueue.h"
 #include "flow_part.h"
-#include "revive.h"
+#include "replay.h"
 #include "run.h"
 
 #include <stdio.h>
@@ -206,8 +206,8 @@ int flow_resume(txn *t, void *argument, fp_error *err) {
   g->answer = r.found ? FP_ALREADY : FP_GONE;
   if (code != FP_OK || !rests) return code;
   const int64_t pair[2] = {r.message, -1};
-  reviving back = {.count = 1, .pairs = pair, .apply = true, .answers = &g->answer};
-  code = revive(t, &back, err);
+  replaying back = {.count = 1, .pairs = pair, .apply = true, .answers = &g->answer};
+  code = replay(t, &back, err);
   if (code != FP_OK) return code;
   place at;
   bool replayed = false; /* by an operator, and nobody has taken it since */

@@ -5,7 +5,7 @@
 
 #include "fault.h"
 #include "guest.h"
-#include "sharing.h"
+#include "writelock.h"
 #include "turn.h"
 #include "wake.h"
 #include "wal.h"
@@ -64,7 +64,7 @@ void group_leave(fp_store *store) {
 }
 
 void group_install(fp_store *store) {
-  sharing_install(store);
+  writelock_install(store);
   wal_install(store);
 }
 
@@ -77,9 +77,9 @@ void group_close(fp_store *store) {
 /* ---- transactions ---- */
 
 static int begin(fp_store *store, txn *t, int64_t until_us, fp_error *err) {
-  sharing_ask(store, until_us);
+  writelock_ask(store, until_us);
   int code = txn_begin(t, &store->writer, &store->clock, &store->places, store->wanted_us, err);
-  sharing_asked(store, code == FP_OK);
+  writelock_asked(store, code == FP_OK);
   if (code == FP_AGAIN) { /* SQLite's words do not say by whom; we know more */
     (void)snprintf(err->message, sizeof err->message,
                    "the file is busy: another process, or another handle, has its write lock");

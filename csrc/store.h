@@ -58,7 +58,7 @@ struct fp_store {
   places places;
   int64_t lock_until_us; /* how long it may wait for the file's lock; 0: not at all */
   bool waits;            /* and has told other processes that it does */
-  int32_t in_a_row;      /* how often it came without waiting (sharing.h) */
+  int32_t in_a_row;      /* how often it came without waiting (writelock.h) */
   int32_t in_vain;       /* and how often it was left to others who did not take it */
   int64_t got_us;        /* when it came last */
   bool guest;          /* the authorizer judges: the caller's own SQL is at work */

@@ -2,7 +2,7 @@
 
 #include <stdatomic.h>
 
-#include "sharing.h"
+#include "writelock.h"
 
 /* SQLite tells of each commit on the connection. */
 static int committed(void *argument, sqlite3 *handle, const char *name, int pages) {
@@ -56,9 +56,9 @@ static void begin_anew(fp_store *store, int64_t wait_us) {
   int rc, log, copied = -1;
   int64_t until_us = sys_awake_us() + wait_us;
   do {
-    sharing_ask(store, sys_awake_us() + CHECKPOINT_WAIT_US);
+    writelock_ask(store, sys_awake_us() + CHECKPOINT_WAIT_US);
     rc = checkpoint(store->writer.handle, SQLITE_CHECKPOINT_RESTART, &log, &copied);
-    sharing_asked(store, rc == SQLITE_OK);
+    writelock_asked(store, rc == SQLITE_OK);
   } while ((rc & 0xff) == SQLITE_BUSY && copied >= 0 && sys_awake_us() < until_us);
   bool same_reader = copied == w->reached;
   w->apart_us = same_reader ? 2 * w->apart_us : WAL_APART_TIMES * wait_us;

@@ -43,7 +43,7 @@ def disarm() -> None:
     lib.fp_fault_sync(-1, 0)
 
 
-def sameness(dump: str) -> str:
+def fingerprint(dump: str) -> str:
     """
     The file without what makes each one different: its name, the clock when it was made, and the
     processes that use it.
@@ -67,7 +67,7 @@ class Ladder:
         self.allocations = 0
 
     def dump(self) -> str:
-        return sameness(self._outside.dump(self.path))
+        return fingerprint(self._outside.dump(self.path))
 
     @property
     def core(self) -> Core:

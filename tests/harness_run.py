@@ -9,9 +9,8 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Literal, TypeVar
 
-from fencepost._binding.outcomes import Completed, Failed, Fenced, Outcome, Parked, Suspended
-from fencepost._worker.points import Point
-from fencepost._workflow.conduct import conduct
+from fencepost._worker.failpoints import Point
+from fencepost._workflow.execution import execute
 from fencepost._workflow.history import (
     INBOX,
     SIGNAL,
@@ -22,6 +21,7 @@ from fencepost._workflow.history import (
     inbox_key,
     signal_key,
 )
+from fencepost._workflow.outcomes import Completed, Failed, Fenced, Outcome, Parked, Suspended
 from fencepost._workflow.passes import Pass, Told
 from fencepost.codec import JSON
 from fencepost.run import Run
@@ -127,7 +127,7 @@ class Runs:
         history = History(self.book.records.values())
         state = Pass(self.book, JSON, history, permanent=self.permanent)
         run = Run("r", self.passes, self.passes, state)
-        outcome = await conduct(state, (body or self.body)(run))
+        outcome = await execute(state, (body or self.body)(run))
         left, state.pending = state.pending, []
         if not self.book.fenced:
             self.book.put(left)

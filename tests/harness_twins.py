@@ -10,7 +10,7 @@ import pytest
 
 from harness_core import Held, Verdict, define, lib, opened, put, settle, take
 from harness_door import FAR, Door, Refused
-from harness_ladder import findings, sameness
+from harness_ladder import findings, fingerprint
 from harness_outside import Outside
 
 SECOND = 1_000_000
@@ -100,7 +100,7 @@ class Twins:
         return answer
 
     def same(self) -> None:
-        one, two = (sameness(self.outside.dump(path)) for path in self.paths)
+        one, two = (fingerprint(self.outside.dump(path)) for path in self.paths)
         assert one == two
         assert findings(self.core) == ""
         assert findings(self.other) == ""

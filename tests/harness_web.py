@@ -37,8 +37,8 @@ class Web:
         assert answer.status_code == 200, answer.text
         return answer.json()
 
-    def post(self, deed: str, body: Any) -> Any:
-        answer = self.ask("POST", f"/api/{deed}", json=body)
+    def post(self, action: str, body: Any) -> Any:
+        answer = self.ask("POST", f"/api/{action}", json=body)
         assert answer.status_code == 200, answer.text
         return answer.json()
 

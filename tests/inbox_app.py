@@ -9,7 +9,7 @@ import logging
 from pathlib import Path
 
 from fencepost import App, Context, Delivery, Inbox
-from fencepost._worker import points
+from fencepost._worker import failpoints
 from harness_kill import Say, serve
 from harness_worker import AT_ONCE, Notes, until
 
@@ -58,7 +58,7 @@ def live(say: Say, path: Path, notes: str, step: int) -> None:
             lib.fp_fault_kill(step)
             step = -1
 
-    points.watch(die)
+    failpoints.watch(die)
     with app.worker(threads=2):
         until(lambda: not in_line(app))
     say("done")

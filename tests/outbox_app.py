@@ -14,7 +14,7 @@ import threading
 from pathlib import Path
 
 from fencepost import App, Delivery, Outbox
-from fencepost._worker import points
+from fencepost._worker import failpoints
 from fencepost.values import Policy
 from harness_kill import Say, serve
 from harness_worker import AT_ONCE, Notes, until
@@ -30,7 +30,7 @@ def declare(path: Path, notes: Notes, **policy: object) -> tuple[App, Outbox[int
     @outbox.handler
     def deliver(d: Delivery[int]) -> None:
         notes.write("sent", d.payload, d.event_id, d.attempt, os.getpid())
-        points.at("handled", "events")
+        failpoints.at("handled", "events")
 
     return app, outbox
 
@@ -57,7 +57,7 @@ def live(say: Say, path: Path, notes: str, point: str, step: int, on_unknown: st
             threading.Event().wait()
         lib.fp_fault_kill(step)
 
-    points.watch(die)
+    failpoints.watch(die)
     with app.worker(threads=1):
         # Both in one look: between two, a lane may let the next one in.
         until(lambda: not any(app.store.stats()["totals"][one] for one in ("pending", "leased")))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fencepost import App, Outbox
-from fencepost._worker import points
+from fencepost._worker import failpoints
 from harness_kill import Say, serve
 from harness_worker import AT_ONCE, until
 
@@ -66,7 +66,7 @@ def live(say: Say, path: Path, name: str, address: str, point: str, on_unknown: 
             os.kill(os.getpid(), signal.SIGKILL)
             threading.Event().wait()
 
-    points.watch(die)
+    failpoints.watch(die)
     with app.worker():
         until(lambda: idle(app))
     say("done")

@@ -2,7 +2,7 @@
 Reading ahead: a worker claims what it can start in a moment, and settles with its next claim.
 
 How far it reads is forced here, so that there is something to be read ahead; how it finds the
-measure by itself is in test_pace.
+measure by itself is in test_prefetch.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import pytest
 import fencepost
 from fencepost import App, Context, RetryLater
 from fencepost._binding.pack import Take
-from fencepost._worker import crew, groups, loop, pace, starts
-from fencepost._worker.desk import Desk
+from fencepost._worker import executor, groups, launcher, loop, prefetch
+from fencepost._worker.channel import Channel
 from fencepost._worker.loop import Loop
-from fencepost._worker.pace import Pace
+from fencepost._worker.prefetch import Prefetch
 from fencepost._worker.runs import Run
 from fencepost.worker import Worker
 from harness_worker import AT_ONCE, lease, until
@@ -33,18 +33,18 @@ AHEAD = 20
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers that think from the start that all handlers are short."""
 
-    class Eager(Pace):
+    class Eager(Prefetch):
         def __init__(self, most: int) -> None:
             super().__init__(min(most, AHEAD))
             self.ahead = min(most, AHEAD)
 
-    monkeypatch.setattr(groups, "Pace", Eager)
+    monkeypatch.setattr(groups, "Prefetch", Eager)
 
 
 @pytest.fixture
 def trusting(eager: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """And who never find out that one is not."""
-    monkeypatch.setattr(pace, "PATIENCE", FOR_EVER)
+    monkeypatch.setattr(prefetch, "PATIENCE", FOR_EVER)
 
 
 def leased(app: App) -> int:
@@ -100,7 +100,7 @@ def gate(
     app: App, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Gate]:
     """With one slot of either sort."""
-    monkeypatch.setattr(crew, "COROUTINES", 1)
+    monkeypatch.setattr(executor, "COROUTINES", 1)
     gate = Gate(app, coroutine=request.param)
     yield gate
     gate.open.set()
@@ -128,14 +128,14 @@ def test_a_long_handler_holds_nothing_back(app: App, gate: Gate) -> None:
 def test_a_slot_goes_to_who_asked_for_it(
     app: App, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A stock that is not worked off yet is left for another store, and taken up again."""
-    monkeypatch.setattr(crew, "TURN", 0.0)
-    monkeypatch.setattr(crew, "ASKED", FOR_EVER)
+    """A backlog that is not worked off yet is left for another store, and taken up again."""
+    monkeypatch.setattr(executor, "TURN", 0.0)
+    monkeypatch.setattr(executor, "ASKED", FOR_EVER)
     gate.stay.enqueue()
     handles = gate.short.enqueue_many(gate.short.call(n) for n in range(5))
     other = object()
     with app.worker(threads=1) as worker:
-        running = worker._crew
+        running = worker._executor
         assert running is not None
         assert gate.inside.wait(30)
         until(lambda: leased(app) == 6)
@@ -180,7 +180,7 @@ def test_a_worker_whose_store_is_gone_begins_nothing_more(app: App, gate: Gate) 
         app.store.close()
         until(lambda: not worker.running)
         gate.open.set()
-        running = worker._crew
+        running = worker._executor
         assert running is not None
         until(lambda: running.free(coroutine=False) == running.free(coroutine=True) == 1)
     assert gate.ran == []
@@ -203,9 +203,9 @@ def turned(monkeypatch: pytest.MonkeyPatch) -> Callable[[Worker, int], None]:
         (loop,) = worker._loops.values()
         for _ in range(times):
             before = counted[loop]
-            with loop._crew.changed:
+            with loop._executor.changed:
                 loop._told()
-                loop._crew.changed.notify_all()
+                loop._executor.changed.notify_all()
             until(lambda before=before: counted[loop] > before)  # type: ignore[misc]
 
     monkeypatch.setattr(Loop, "_turn", counting)
@@ -217,7 +217,7 @@ Turned = Callable[[Worker, int], None]
 
 @pytest.mark.usefixtures("trusting")
 def test_a_result_is_not_held_behind_a_long_handler(app: App, gate: Gate) -> None:
-    """Half of the stock is still there, but what has ended waits for no more than a moment."""
+    """Half of the backlog is still there, but what has ended waits for no more than a moment."""
     short = gate.short.enqueue_many(gate.short.call(n) for n in range(5))
     gate.stay.enqueue()
     gate.short.enqueue_many(gate.short.call(n) for n in range(5, 20))
@@ -233,22 +233,22 @@ def test_a_result_is_not_held_behind_a_long_handler(app: App, gate: Gate) -> Non
 def test_results_go_with_the_next_claim(
     app: App, gate: Gate, turned: Turned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever wakes the loop: as long as there is a stock to be worked off they wait for it."""
+    """Whatever wakes the loop: as long as there is a backlog to be worked off they wait for it."""
     monkeypatch.setattr(loop, "BUDGET", FOR_EVER)
     gate.short.enqueue_many(gate.short.call(n) for n in range(5))
     gate.stay.enqueue()
     gate.short.enqueue_many(gate.short.call(n) for n in range(5, 25))
     said: list[tuple[int, int]] = []
-    exchange = Desk.exchange
+    exchange = Channel.exchange
 
-    def noted(desk: Desk, take: Take | None) -> list[fencepost.Claim[Any]]:
-        waiting = len(desk._waiting)
-        claims = exchange(desk, take)
+    def noted(channel: Channel, take: Take | None) -> list[fencepost.Claim[Any]]:
+        waiting = len(channel._waiting)
+        claims = exchange(channel, take)
         if waiting or claims:
             said.append((waiting, len(claims)))
         return claims
 
-    monkeypatch.setattr(Desk, "exchange", noted)
+    monkeypatch.setattr(Channel, "exchange", noted)
     with app.worker(threads=1) as worker:
         assert gate.inside.wait(30)
         turned(worker, 3)
@@ -278,8 +278,8 @@ def lapsed(app: App) -> bool:
 def test_nothing_is_out_while_what_may_be_deadly_runs(
     app: App, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When it begins, nothing else is claimed, held or waiting in the stock."""
-    monkeypatch.setattr(starts, "WARY", FOR_EVER)
+    """When it begins, nothing else is claimed, held or waiting in the backlog."""
+    monkeypatch.setattr(launcher, "WARY", FOR_EVER)
     deadly = left_by_its_holder(app, gate.stay.enqueue(), 300_000)
     handles = gate.short.enqueue_many(gate.short.call(n) for n in range(10))
     until(lambda: lapsed(app))
@@ -320,7 +320,7 @@ def test_later_for_the_whole_queue_is_for_what_was_read_ahead_too(
     app: App, coroutine: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first one says it, and none of those that were claimed with it begins."""
-    monkeypatch.setattr(crew, "COROUTINES", 1)
+    monkeypatch.setattr(executor, "COROUTINES", 1)
     ran: list[int] = []
 
     def plain(n: int) -> None:
@@ -359,11 +359,11 @@ def test_what_could_not_begin_in_time_is_given_back(
         return ctx.attempt
 
     monkeypatch.setattr(Run, "give_back", counted)
-    monkeypatch.setattr(starts, "BEGUN", -1.0)
+    monkeypatch.setattr(launcher, "BEGUN", -1.0)
     handles = [plain.enqueue(), awaited.enqueue()]
     with app.worker(threads=1):
         until(lambda: {run.name for run in late} == {plain.name, awaited.name})
-        monkeypatch.setattr(starts, "BEGUN", 0.5)
+        monkeypatch.setattr(launcher, "BEGUN", 0.5)
         assert [handle.result(30) for handle in handles] == [1, 1]
 
 

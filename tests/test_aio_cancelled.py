@@ -95,11 +95,11 @@ def test_one_that_is_cancelled_as_its_answer_comes_goes_back_too(
     bridge, number = store._file.bridge, store._file.find("q")
 
     async def cancel() -> None:
-        parcel = Taking(bridge, Stepping(None, Take([number], 1)))
-        assert parcel.future is not None
-        parcel.future.add_done_callback(lambda _: task.cancel())
-        task = asyncio.create_task(parcel.awaited())
-        bridge.writers.put([parcel])
+        waiter = Taking(bridge, Stepping(None, Take([number], 1)))
+        assert waiter.future is not None
+        waiter.future.add_done_callback(lambda _: task.cancel())
+        task = asyncio.create_task(waiter.awaited())
+        bridge.writers.put([waiter])
         with pytest.raises(asyncio.CancelledError):
             await task
         (claim,) = await queue.aio.claim(wait=3600)

@@ -96,7 +96,7 @@ def test_threads_go_when_there_is_nothing_to_do(
     path: Path, monkeypatch: pytest.MonkeyPatch, run_async: Any
 ) -> None:
     """A store that nobody closed keeps none of them, and none of them keeps it; they come again."""
-    monkeypatch.setattr("fencepost._binding.parcels.LINGER", 0.01)  # of stores that are opened now
+    monkeypatch.setattr("fencepost._binding.waiters.LINGER", 0.01)  # of stores that are opened now
     monkeypatch.setattr("fencepost._binding.watch.LINGER", 0.01)
     before = set(threading.enumerate())
 
@@ -188,9 +188,9 @@ def test_patience_begins_anew_with_each_try(
             again: list[int] = []
             put = bridge.writers.put
 
-            def noted(parcels: Any, *, first: bool = False) -> None:
-                again.extend([len(parcels)] if first else [])
-                put(parcels, first=first)
+            def noted(waiters: Any, *, first: bool = False) -> None:
+                again.extend([len(waiters)] if first else [])
+                put(waiters, first=first)
 
             monkeypatch.setattr(bridge.writers, "put", noted)
             task = asyncio.create_task(queue.aio.claim(wait=3600))

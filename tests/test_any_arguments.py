@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import fencepost
 from fencepost import App
-from fencepost._binding.outcomes import Failed
+from fencepost._workflow.outcomes import Failed
 from harness_garbage import GARBAGE, INSIDE, CallOf, World, calls, fits, takes_long
 from harness_outside import Outside
 from harness_processes import forks_beside_threads

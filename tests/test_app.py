@@ -54,7 +54,7 @@ def test_an_app_without_a_path_has_no_file(tmp_path: Path) -> None:
 
 
 def test_a_worker_serves_several_files(tmp_path: Path) -> None:
-    """With one crew of threads; ctx.store is the one the message came from."""
+    """With one executor of threads; ctx.store is the one the message came from."""
     app = App()
 
     @app.job(context=True)

@@ -11,8 +11,8 @@ import pytest
 
 import fencepost
 from commands import runner
-from fencepost import _beside
-from fencepost._beside import is_mended
+from fencepost import _surroundings
+from fencepost._surroundings import is_mended
 from harness_processes import finish, start
 
 hostile = pytest.mark.hostile
@@ -44,7 +44,9 @@ def test_advice_is_given_where_it_is_due(path: Path, monkeypatch: pytest.MonkeyP
 
 def test_several_other_copies_are_told_of(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They would not keep each other out; a copy that has not opened the file does no harm."""
-    monkeypatch.setattr(_beside, "_copies", lambda: ["/usr/lib/libsqlite3.so.0", "/a/apsw.so"])
+    monkeypatch.setattr(
+        _surroundings, "_copies", lambda: ["/usr/lib/libsqlite3.so.0", "/a/apsw.so"]
+    )
     with fencepost.open(path) as store:
         assert not any("apsw" in words for words in store.surroundings().advice)
         with closing(sqlite3.connect(path)) as guest:

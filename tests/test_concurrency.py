@@ -19,7 +19,7 @@ from fencepost import (
     JobFailed,
     LeaseLost,
 )
-from fencepost._worker import starts
+from fencepost._worker import launcher
 from fencepost._worker.loop import Loop
 from harness_worker import failure, until
 
@@ -63,7 +63,7 @@ def test_nothing_is_claimed_beside_a_message_that_may_be_deadly(
     app: App, turns: Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One whose last holder never answered has its first second for itself."""
-    monkeypatch.setattr(starts, "WARY", 3600.0)
+    monkeypatch.setattr(launcher, "WARY", 3600.0)
     queue = app.queue("q", int, lease=0.05)
     started: list[int] = []
     gate = threading.Event()
@@ -166,9 +166,9 @@ def test_a_queue_of_both_sorts_runs_both(app: App) -> None:
         handles = awaited.enqueue_many(awaited.call(n) for n in range(30))
         handles += plain.enqueue_many(plain.call(n) for n in range(30))
         assert [handle.result(30) for handle in handles] == [*range(30), *range(30)]
-        assert worker._crew is not None
-        until(lambda: worker._crew is not None and worker._crew.free(coroutine=False) == 2)
-        until(lambda: worker._crew is not None and worker._crew.free(coroutine=True) == 100)
+        assert worker._executor is not None
+        until(lambda: worker._executor is not None and worker._executor.free(coroutine=False) == 2)
+        until(lambda: worker._executor is not None and worker._executor.free(coroutine=True) == 100)
 
 
 def test_work_in_lanes_is_one_after_the_other(app: App) -> None:
@@ -238,7 +238,7 @@ def test_slow_jobs_are_shared_by_two_workers(app: App) -> None:
 
 
 def test_a_store_that_is_busy_leaves_slots_to_the_others(path: Path) -> None:
-    """One thread, and a stock that never runs out: the other store's job has its turn."""
+    """One thread, and a backlog that never runs out: the other store's job has its turn."""
     app = App()
     ran: list[str] = []
 

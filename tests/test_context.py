@@ -82,9 +82,9 @@ def test_a_plain_handler_past_its_time_out_loses_its_message(app: App) -> None:
 
     with app.worker(threads=2) as worker:
         assert slow.enqueue().result(30) == 2
-        until(lambda: worker._crew is not None and worker._crew.free(coroutine=False) == 1)
+        until(lambda: worker._executor is not None and worker._executor.free(coroutine=False) == 1)
         gate.set()
-        until(lambda: worker._crew is not None and worker._crew.free(coroutine=False) == 2)
+        until(lambda: worker._executor is not None and worker._executor.free(coroutine=False) == 2)
     assert told == [True]
 
 

@@ -17,7 +17,7 @@ import harness_crash as crash
 from harness_cases import CASES, Case
 from harness_crash import DONE, FOR_EVER, NEVER, PREPARED, Cut, Machine, Plan, numbers
 from harness_kill import Fate, Killer
-from harness_ladder import sameness
+from harness_ladder import fingerprint
 from harness_outside import Outside
 
 pytestmark = pytest.mark.hostile
@@ -58,7 +58,7 @@ def at_the_end(seed: int) -> Cut:
 def every_cut(machine: Machine, case: Case, seeds: range) -> None:
     def state() -> str:
         assert machine.complaints() == []
-        return sameness(machine.dump())
+        return fingerprint(machine.dump())
 
     assert machine.cut(crash.a_case, case.name, None).said == [PREPARED]
     before = state()

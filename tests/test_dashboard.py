@@ -271,7 +271,7 @@ def test_a_damaged_and_a_newer_file_are_told_in_words(path: Path, foreign: Ask) 
 
 
 def test_a_busy_file_is_told_and_may_be_asked_again(path: Path) -> None:
-    """A deed waits for its turn, not for ever, and says who has it."""
+    """An action waits for its turn, not for ever, and says who has it."""
     with fencepost.open(path, busy_timeout=0) as store:
         (id_,) = dead(store, 1)
         web = Web(dashboard.app(store, allow=["replay"], token=TOKEN), token=TOKEN)

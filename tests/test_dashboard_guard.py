@@ -26,7 +26,7 @@ ASSETS = {
     for file in (resources.files("fencepost.dashboard") / "assets").iterdir()
 }
 ID = {"messages": [{"id": 1}]}
-DEEDS: dict[str, tuple[str, Any]] = {
+ACTIONS: dict[str, tuple[str, Any]] = {
     "replay": ("replay", ID),
     "retry": ("retry", ID),
     "confirm": ("confirm", ID),
@@ -57,7 +57,7 @@ def test_it_only_reads_unless_it_is_allowed_more_by_name(store: Store) -> None:
     none = Web(dashboard.app(store, token=TOKEN), token=TOKEN)
     about = none.get("about")
     assert (about["allowed"], about["private"]) == ([], False)
-    for name, (allowed_as, body) in DEEDS.items():
+    for name, (allowed_as, body) in ACTIONS.items():
         assert none.refused("POST", f"/api/{name}", json=body)[:2] == (403, "not_allowed")
         others = [word for word in dashboard.ALLOWED if word != allowed_as]
         web = Web(dashboard.app(store, allow=others, token=TOKEN), token=TOKEN)
@@ -71,7 +71,7 @@ def test_it_only_reads_unless_it_is_allowed_more_by_name(store: Store) -> None:
 def test_what_is_allowed_needs_the_token(store: Store, given: str | None) -> None:
     web = able(store, token=None)
     headers = {} if given is None else {"X-Fencepost-Token": given.encode()}
-    for name, (_, body) in DEEDS.items():
+    for name, (_, body) in ACTIONS.items():
         answer = web.refused("POST", f"/api/{name}", json=body, headers=headers)
         assert answer[:2] == (401, "token")
     assert web.refused("GET", SECRET, headers=headers)[:2] == (401, "token")

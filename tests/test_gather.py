@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from fencepost._binding.calls import Core, Gathered
-from fencepost._binding.fates import NOWHERE, Fate, fates
 from fencepost._binding.pack import Put, Take, Verdict
 from fencepost._binding.requests import Cancelling, Enqueuing, Request, Settling, Stepping
+from fencepost._binding.results import NOWHERE, Result, results
 from fencepost.errors import Busy, Closed, Conflict, InvalidArgument, StorageError
 from harness_bell import bell
 from harness_core import (
@@ -231,8 +231,8 @@ def test_a_claim_looks_after_the_dead(core: Core, queue: int, path: Path) -> Non
 # ---- watched -------------------------------------------------------------------------------------
 
 
-def told(core: Core, **asked: Any) -> list[Fate]:
-    return list(fates(core.watch(until_us=FOREVER, **asked).ended))
+def told(core: Core, **asked: Any) -> list[Result]:
+    return list(results(core.watch(until_us=FOREVER, **asked).ended))
 
 
 def test_an_end_is_told_with_what_came_of_it(core: Core, queue: int) -> None:
@@ -243,10 +243,10 @@ def test_an_end_is_told_with_what_came_of_it(core: Core, queue: int) -> None:
     settle(core, Verdict(dead, two.token, lib.FP_FAIL, kind=b"error", code=b"E", text=b"no"))
     core.cancel(None, [away])
     assert told(core, ids=[done, dead, away, waits, 10**6]) == [
-        Fate(done, lib.FP_DONE_LISTED, (None, None, None), b"result"),
-        Fate(dead, lib.FP_STATE_DEAD, (b"error", b"E", b"no"), None),
-        Fate(away, lib.FP_CANCELLED, (None, None, None), None),
-        Fate(10**6, NOWHERE, (None, None, None), None),
+        Result(done, lib.FP_DONE_LISTED, (None, None, None), b"result"),
+        Result(dead, lib.FP_STATE_DEAD, (b"error", b"E", b"no"), None),
+        Result(away, lib.FP_CANCELLED, (None, None, None), None),
+        Result(10**6, NOWHERE, (None, None, None), None),
     ]
 
 
@@ -256,7 +256,7 @@ def test_what_is_in_line_again_has_not_ended(core: Core, queue: int) -> None:
     settle(core, Verdict(dead, one.token, lib.FP_FAIL))
     assert len(told(core, ids=[dead])) == 1
     core.replay(array("q", [dead, -1]), 0, 0, apply=True)
-    assert list(fates(core.watch(ids=[dead], until_us=START).ended)) == []
+    assert list(results(core.watch(ids=[dead], until_us=START).ended)) == []
 
 
 def test_an_end_wakes_who_waits_for_it(core: Core, queue: int) -> None:
@@ -264,7 +264,7 @@ def test_an_end_wakes_who_waits_for_it(core: Core, queue: int) -> None:
     other = define(core, "other")
     put(core, queue, b"0")
     (message,) = put(core, other, b"1")
-    found: list[list[Fate]] = []
+    found: list[list[Result]] = []
     with aside(lambda: found.append(told(core, ids=[message]))):
         (claim,) = take(core, other)
         ack(core, claim)

@@ -21,7 +21,7 @@ import harness_storm
 from harness_cases import CASES, Case
 from harness_core import core as opened
 from harness_kill import DONE, PREPARED, Killer
-from harness_ladder import findings, sameness
+from harness_ladder import findings, fingerprint
 from harness_outside import Outside
 
 pytestmark = pytest.mark.hostile
@@ -46,7 +46,7 @@ def test_a_kill_at_any_step_leaves_all_or_nothing(
         shutil.rmtree(path.parent, ignore_errors=True)
         path.parent.mkdir()
         said, killed = killer.run(path, case.name, at)
-        return said, killed, sameness(outside.dump(path))
+        return said, killed, fingerprint(outside.dump(path))
 
     assert fate(NOT_AT_ALL)[:2] == ([PREPARED], False)
     before = fate(NOT_AT_ALL)[2]

@@ -18,7 +18,7 @@ from fencepost import (
 )
 from fencepost._binding.calls import FP
 from fencepost._binding.pack import Put
-from fencepost._worker import points
+from fencepost._worker import failpoints
 from fencepost.testing import Kit, Point, override
 from harness_core import lib
 from harness_outbox import Receipt, handled, only, orders, raising
@@ -271,7 +271,7 @@ class failing_at:  # noqa: N801 - read as a phrase
             if point == self._point:
                 lib.fp_fault_step(0, 1)
 
-        self._unwatch = points.watch(arm)
+        self._unwatch = failpoints.watch(arm)
 
     def __exit__(self, *exc: object) -> None:
         self._unwatch()
@@ -288,7 +288,7 @@ def test_what_was_taken_back_before_it_begins_is_not_sent(app: App, kit: Kit) ->
         if point == "claimed":
             assert kit.store.cancel(kit.store.messages("leased")) == 1
 
-    unwatch = points.watch(cancel)
+    unwatch = failpoints.watch(cancel)
     kit.drain()
     unwatch()
     assert sent == []

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from fencepost import App, Cancelled, Context, Delivery
-from fencepost._worker import points
+from fencepost._worker import failpoints
 from harness_worker import AT_ONCE, until
 
 QUICK = 300  # sends that are so quick that a job's worker would read ahead
@@ -98,7 +98,7 @@ def test_what_is_given_back_while_it_begins_is_not_sent_any_more(
 
     app.around(around)
     outbox.send("d", 1)
-    unwatch = points.watch(hold)
+    unwatch = failpoints.watch(hold)
     try:
         worker = app.worker(threads=1).start()
         assert begun.wait(60)
@@ -201,7 +201,7 @@ def test_an_outbox_has_a_group_of_its_own_that_reads_nothing_ahead(app: App) -> 
     with app.worker() as worker:
         (loop,) = worker._loops.values()
         ahead = {
-            route.queue.name: group._pace._most  # type: ignore[attr-defined]
+            route.queue.name: group._prefetch._most  # type: ignore[attr-defined]
             for route in loop._routes.values()
             for group in loop._groups
             if route.number in group.queues

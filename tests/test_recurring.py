@@ -20,7 +20,7 @@ from fencepost._binding.calls import OpenTx
 from fencepost._binding.pack import Take
 from fencepost._file import File
 from fencepost._worker import loop
-from fencepost._worker.clockwork import Clockwork
+from fencepost._worker.scheduler import Scheduler
 from fencepost.spans import MOMENT_MAX, moment_us
 from fencepost.testing import Drained, Kit, override
 from harness_worker import Notes, until
@@ -229,7 +229,7 @@ def test_who_comes_second_looks_once_more(path: Path, monkeypatch: pytest.Monkey
             return number_of(file, name, tx)
 
         monkeypatch.setattr(File, "kind", late)
-        Clockwork(kit.store._file, schedules).turn()
+        Scheduler(kit.store._file, schedules).turn()
         assert drained[0].done == 1
         assert kit.drain().done == 0
         assert ran == [night(2)]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import fencepost
-from fencepost._binding.outcomes import Completed, Failed, Suspended
+from fencepost._workflow.outcomes import Completed, Failed, Suspended
 from fencepost.errors import InvalidArgument, PayloadError
 from fencepost.run import Run
 from harness_run import Calls, DeclinedError, Runs, completed, declined, failed

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fencepost._binding.outcomes import Completed, Lost, Stopped, Suspended, Suspension, Swallowed
 from fencepost._workflow.history import Record
+from fencepost._workflow.outcomes import Completed, Lost, Stopped, Suspended, Suspension, Swallowed
 from fencepost.run import Run
 from harness_run import Book, Calls, Runs, completed, failed, parked
 

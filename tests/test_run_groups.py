@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fencepost._binding.hands import Hands, Scribe
-from fencepost._binding.outcomes import (
+from fencepost._workflow.outcomes import (
     Changed,
     Fenced,
     Suspended,

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 import fencepost
-from fencepost._binding.outcomes import Completed, Failed, Suspended
+from fencepost._workflow.outcomes import Completed, Failed, Suspended
 from fencepost.run import Run
 from harness_run import Calls, DeclinedError, Runs, completed, declined, failed
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from fencepost._binding.outcomes import Completed, Suspended
+from fencepost._workflow.outcomes import Completed, Suspended
 from fencepost.run import Run
 from harness_run import Calls, DeclinedError, Runs, completed, declined, failed
 

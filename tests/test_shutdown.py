@@ -13,7 +13,7 @@ import pytest
 import fencepost
 from fencepost import App, Claim, Context, InvalidArgument
 from fencepost._binding.pack import Take
-from fencepost._worker.desk import Desk
+from fencepost._worker.channel import Channel
 from harness_worker import Notes, ask_to_stop, errors_of, until, workers
 
 
@@ -242,14 +242,14 @@ def test_a_second_stop_does_not_try_again_and_again_to_settle(
         assert gate.wait(60)
 
     tries: list[int] = []
-    exchange = Desk.exchange
+    exchange = Channel.exchange
 
-    def counted(desk: Desk, take: Take | None) -> list[Claim[Any]]:
-        if desk and take is None:
+    def counted(channel: Channel, take: Take | None) -> list[Claim[Any]]:
+        if channel and take is None:
             tries.append(1)
-        return exchange(desk, take)
+        return exchange(channel, take)
 
-    monkeypatch.setattr(Desk, "exchange", counted)
+    monkeypatch.setattr(Channel, "exchange", counted)
     hang.enqueue()
     worker = app.worker(threads=1).start()
     assert running.wait(30)

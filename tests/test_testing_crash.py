@@ -11,7 +11,7 @@ import pytest
 
 import fencepost
 from fencepost import App, Context, InvalidArgument
-from fencepost._worker import points
+from fencepost._worker import failpoints
 from fencepost.testing import Crash, Kit, override
 from harness_worker import AT_ONCE
 
@@ -29,7 +29,7 @@ def kit(app: App) -> Iterator[Kit]:
 
 def die() -> None:
     """As a workflow dies between its steps: in the middle of what its author wrote."""
-    points.at("step done", "refund", "pay back")
+    failpoints.at("step done", "refund", "pay back")
 
 
 def rows(app: App) -> list[int]:
@@ -349,7 +349,7 @@ def test_wrong_use_is_told_at_once(kit: Kit) -> None:
 def test_points_of_a_real_worker_are_nobodys_death(app: App, kit: Kit) -> None:
     """Whoever reaches one in no life of this kit's goes on."""
     with pytest.raises(AssertionError, match="0 times"), kit.crash_at("claimed"):
-        points.at("claimed", "somebody")
-        thread = threading.Thread(target=points.at, args=["claimed", "somebody"])
+        failpoints.at("claimed", "somebody")
+        thread = threading.Thread(target=failpoints.at, args=["claimed", "somebody"])
         thread.start()
         thread.join()

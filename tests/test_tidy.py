@@ -53,7 +53,7 @@ def test_a_tree_in_order_has_no_findings(grow: Grow) -> None:
     ("path", "text", "words"),
     [
         ("csrc/base.h", '#include "err.h"\n', "base includes err.h, which is not below it"),
-        ("csrc/claim.h", '#include "revive.h"\n', "claim includes revive.h, which is not below it"),
+        ("csrc/claim.h", '#include "replay.h"\n', "claim includes replay.h, which is not below it"),
         ("csrc/fencepost.h", '#include "base.h"\n', "the public face includes base.h"),
         ("csrc/cellar.h", "\n", "the room cellar is not in tidy's table of C rooms"),
         ("csrc/err.c", "\n", "a C file without a header"),

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("fencepost._core_test")
 
-from fencepost._beside import is_mended
+from fencepost._surroundings import is_mended
 from harness_outside import Outside
 from harness_pause import checkpoint, lacks_symbols, paused
 from harness_processes import heard, start

@@ -17,7 +17,7 @@ from typing import Any
 
 import fencepost
 from fencepost import App, Run, Workflow
-from fencepost._worker import points
+from fencepost._worker import failpoints
 from harness_kill import Say, serve
 from harness_worker import AT_ONCE, Notes, until
 
@@ -86,7 +86,7 @@ def live(say: Say, path: Path, notes: str, point: int, step: int) -> None:
             threading.Event().wait()
         lib.fp_fault_kill(step)
 
-    points.watch(count)
+    failpoints.watch(count)
     handle = five.handle(ID)
     with app.worker(threads=1):
         while (status := handle.status()).state != "done":

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost._aiostore import AsyncStore
 from fencepost._binding.calls import SQLITE_VERSION as sqlite_version  # noqa: N811
-from fencepost._copies import restore, status
+from fencepost._offline import restore, status
 from fencepost._workflow.runfile import RunInfo, RunPage, RunState, Step
 from fencepost.aio import (
     AsyncClaim,

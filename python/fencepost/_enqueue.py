@@ -19,7 +19,7 @@ from fencepost._binding.calls import FP, OpenTx
 from fencepost._binding.pack import Put
 from fencepost._binding.requests import Enqueuing
 from fencepost._checks import name_bytes, shown, whole
-from fencepost._door import Door
+from fencepost._door.inserts import Door
 from fencepost._file import File
 from fencepost._plans import Enter, Plan, Write
 from fencepost.errors import InvalidArgument, PayloadError

@@ -2,7 +2,7 @@
 What an operator reads and does, in words and plain values: the command line and the dashboard show
 the same, and neither has a second way to it.
 
-Each deed is one message at a time, and tells of each what became of it; what an operator saw is
+Each action is one message at a time, and tells of each what became of it; what an operator saw is
 named by its id and generation, so that of two who act on the same sight one does.
 """
 

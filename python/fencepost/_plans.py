@@ -14,9 +14,9 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from fencepost._binding.bridge import Wanted
 from fencepost._binding.calls import OpenTx
-from fencepost._binding.fates import Fate, fates
 from fencepost._binding.pack import Packed, Take
 from fencepost._binding.requests import Enqueuing, Request, Stepping
+from fencepost._binding.results import Result, results
 from fencepost._file import File
 from fencepost.errors import QueueFull
 from fencepost.spans import MOMENT_MAX
@@ -137,7 +137,7 @@ class Taking(Step[Packed]):
         return (await self._file.bridge.take(request, self._wait_us))[1]
 
 
-class End(Step["Fate | None"]):
+class End(Step["Result | None"]):
     """The end of a message; None if it has not come in time. `wait_us` None: waits for ever."""
 
     def __init__(self, file: File, id_: int, wait_us: int | None) -> None:
@@ -145,15 +145,15 @@ class End(Step["Fate | None"]):
         self._id = id_
         self._wait_us = wait_us
 
-    def here(self) -> Fate | None:
+    def here(self) -> Result | None:
         core = self._file.core
         until = MOMENT_MAX if self._wait_us is None else core.now() + self._wait_us
         while True:
             seen = core.watch(ids=[self._id], until_us=until)
             if seen.ended.rows or seen.now_us >= until:
-                return next(fates(seen.ended), None)
+                return next(results(seen.ended), None)
 
-    async def away(self) -> Fate | None:
+    async def away(self) -> Result | None:
         return await self._file.bridge.end(self._id, self._wait_us)
 
 

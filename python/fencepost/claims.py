@@ -10,7 +10,7 @@ from fencepost._binding import pack
 from fencepost._binding.calls import FP
 from fencepost._binding.pack import Packed, Settle, Verdict
 from fencepost._binding.requests import Settling
-from fencepost._door import Door
+from fencepost._door.inserts import Door
 from fencepost._enqueue import read_headers
 from fencepost._file import File
 from fencepost._plans import Plan, Write, here

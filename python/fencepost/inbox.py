@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, overload
 
-from fencepost import _looking
+from fencepost import _inspect
 from fencepost._binding.calls import FP
 from fencepost._checks import flag, function, name_bytes, shown, whole
 from fencepost._declared import Declared
 from fencepost._enqueue import entry, put_entries, sending
 from fencepost._file import File
+from fencepost._fingerprint import fingerprint
 from fencepost._plans import Plan, here
-from fencepost._sameness import sameness
 from fencepost._verdicts import QUEUES_OWN, acked, retry
 from fencepost.aio import AsyncInbox
 from fencepost.context import Context
@@ -95,7 +95,7 @@ class Inbox(Declared[T]):
         body = payload if isinstance(payload, bytes) else file.codec.encode(payload)
         one = entry(body, {**options, "key": message_id, "headers": headers})
         put = put_entries(file, [one])
-        put.digests = sameness(body, headers)
+        put.digests = fingerprint(body, headers)
         where, wait_us = entered(file, tx), span_us(options.get("wait", 0), "wait")
         try:
             answers = yield from sending(file, self._declaration, put, tx=where, wait_us=wait_us)
@@ -121,7 +121,7 @@ class Inbox(Declared[T]):
         policy = file.missing(self._declaration)
         if policy is None:
             policy = file.core.queue_find(None, self.address.encode())[1]
-        return _looking.window({**policy, **dict(self._declaration.fields)})
+        return _inspect.window({**policy, **dict(self._declaration.fields)})
 
     def message(self, message_id: str, /) -> Message | None:
         """What became of the message of this id; None: it never came, or retention took it."""
@@ -130,7 +130,7 @@ class Inbox(Declared[T]):
         found = file.core.get_by_key(
             file.find(self.address), 0, FP.LIFE_LASTING, name_bytes(message_id, "a message's id")
         )
-        return next(_looking.messages(file, found), None)
+        return next(_inspect.messages(file, found), None)
 
     # ---- handling --------------------------------------------------------------------------------
 

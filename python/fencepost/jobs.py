@@ -19,11 +19,11 @@ from typing import (
     TypeVar,
 )
 
-from fencepost import _looking
+from fencepost import _inspect
 from fencepost._arguments import Arguments
 from fencepost._binding.calls import FP
-from fencepost._binding.fates import NOWHERE, Fate
 from fencepost._binding.requests import Cancelling
+from fencepost._binding.results import NOWHERE, Result
 from fencepost._checks import (
     flag,
     function,
@@ -34,7 +34,7 @@ from fencepost._checks import (
     shown,
     whole,
 )
-from fencepost._door import Door
+from fencepost._door.inserts import Door
 from fencepost._enqueue import PRIORITIES, Entry, entry, put_entries, sending
 from fencepost._file import File, file_of
 from fencepost._handles import Status, Watched, progress_of
@@ -261,31 +261,31 @@ class Handle(Watched, Generic[R]):
     def _result(self, timeout: Span | None) -> Plan[R]:
         unwrap(self._file, None)
         timeout_us = None if timeout is None else span_us(timeout, "timeout")
-        fate = yield End(self._file, self.id, timeout_us)
-        if fate is None:
+        ended = yield End(self._file, self.id, timeout_us)
+        if ended is None:
             raise TimeoutError(f"message {self.id} of {self._job.name} has not ended in time")
-        return self._outcome(fate)
+        return self._outcome(ended)
 
     def _look(self) -> tuple[Status, bool]:
-        message = next(_looking.messages(self._file, self._file.core.get(None, self.id)), None)
+        message = next(_inspect.messages(self._file, self._file.core.get(None, self.id)), None)
         if message is None:
             raise self._gone()
         progress = progress_of(self._file, self.id, self._job._home.codec)
         ended = message.state not in ("pending", "leased")
         return Status(message.state, message.attempt, message.due, message.failure, progress), ended
 
-    def _outcome(self, fate: Fate) -> R:
-        if fate.state == NOWHERE:
+    def _outcome(self, ended: Result) -> R:
+        if ended.state == NOWHERE:
             raise self._gone()
-        state = _looking.TOLD[fate.state]
+        state = _inspect.TOLD[ended.state]
         if state == "done":
-            if fate.result is None:  # None is not written
+            if ended.result is None:  # None is not written
                 return None  # type: ignore[return-value]
-            decoded: R = self._job._home.codec.decode(fate.result, self._job._arguments.returns)
+            decoded: R = self._job._home.codec.decode(ended.result, self._job._arguments.returns)
             return decoded
         if state == "cancelled":
             raise Cancelled(f"message {self.id} of {self._job.name} was cancelled")
-        failure = _looking.failure(*fate.failure) or Failure("error", None, "")
+        failure = _inspect.failure(*ended.failure) or Failure("error", None, "")
         raise JobFailed(f"{self._job.name}: {failure.text or failure.kind}", failure=failure)
 
     def _gone(self) -> Gone:

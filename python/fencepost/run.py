@@ -18,12 +18,12 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar, overload
 
-from fencepost import _waits
 from fencepost._checks import function, is_coroutine, shown, whole
-from fencepost._workflow.carried import returns_of
+from fencepost._workflow import waits
 from fencepost._workflow.children import bind, result
 from fencepost._workflow.history import CHILD, RECEIVE, SIGNAL, SLEEP, STEP, TRANSACT, check_name
 from fencepost._workflow.passes import Options, Pass
+from fencepost._workflow.roundtrip import returns_of
 from fencepost.codec import check_type
 from fencepost.errors import InvalidArgument
 from fencepost.jobs import ATTEMPTS_MAX
@@ -172,7 +172,7 @@ class Run:
         start, returns = bind(target, self.key(name), args, kwargs)
         record = self._pass.history.ask(name, CHILD)
         read = partial(result, name=name, codec=self._pass.codec, returns=returns)
-        return _waits.child(self._pass, name, record, start, read)
+        return waits.child(self._pass, name, record, start, read)
 
     # ---- what is waited for ----------------------------------------------------------------------
 
@@ -186,7 +186,7 @@ class Run:
         else:
             span_us(span, "the span of a sleep")
         record = self._pass.history.ask(name, SLEEP)
-        return _waits.sleep(self._pass, name, record, partial(self._until_us, span))
+        return waits.sleep(self._pass, name, record, partial(self._until_us, span))
 
     @overload
     def wait(
@@ -205,7 +205,7 @@ class Run:
         check_type(self._pass.codec, type)
         timeout_us = None if timeout is None else span_us(timeout, "timeout")
         record = self._pass.history.ask(name, SIGNAL)
-        return _waits.wait(self._pass, name, record, type, timeout_us)
+        return waits.wait(self._pass, name, record, type, timeout_us)
 
     @overload
     def receive(
@@ -226,14 +226,14 @@ class Run:
         whole(limit, "limit", 1, RECEIVED_MAX)
         timeout_us = None if timeout is None else span_us(timeout, "timeout")
         record = self._pass.history.ask(name, RECEIVE)
-        return _waits.receive(self._pass, name, record, type, limit, timeout_us)
+        return waits.receive(self._pass, name, record, type, limit, timeout_us)
 
     async def gather(self, *steps: Awaitable[T]) -> list[T]:
         """
         Steps and waits side by side, each to its end; their results in this order. If one fails,
         the others are still finished and recorded, and then the first failure is raised.
         """
-        return await _waits.gather(self._pass, steps)
+        return await waits.gather(self._pass, steps)
 
     # ---- what is said ----------------------------------------------------------------------------
 

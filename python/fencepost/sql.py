@@ -17,8 +17,8 @@ from datetime import datetime
 from fencepost._binding.calls import FP
 from fencepost._binding.pack import Put, Verdict
 from fencepost._checks import identity, name_bytes, shown, whole
-from fencepost._door import Door
-from fencepost._drivers import ForeignTx
+from fencepost._door.drivers import ForeignTx
+from fencepost._door.inserts import Door
 from fencepost._enqueue import entry
 from fencepost._verdicts import failure
 from fencepost.errors import InvalidArgument, LeaseLost

@@ -9,14 +9,14 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
 
-from fencepost import _looking
+from fencepost import _inspect
 from fencepost._aiostore import AsyncStore
-from fencepost._beside import danger, surroundings
+from fencepost._atexit import unclosed
 from fencepost._binding import pack
 from fencepost._binding.calls import FP, Core
 from fencepost._checks import flag, identity, name_bytes, path_bytes, several, shown, whole
 from fencepost._file import File
-from fencepost._unclosed import unclosed
+from fencepost._surroundings import danger, surroundings
 from fencepost._workflow.runfile import RunLists
 from fencepost.codec import JSON, Codec
 from fencepost.errors import InvalidArgument
@@ -124,7 +124,7 @@ class Store(RunLists, AbstractContextManager["Store"]):
         behind it. What is done in a queue that is not `listed` is not shown.
         """
         unwrap(self._file, None)
-        return _looking.page(
+        return _inspect.page(
             self._file,
             state,
             queue=queue,
@@ -143,7 +143,7 @@ class Store(RunLists, AbstractContextManager["Store"]):
         not at its first place: those can be found in the line only.
         """
         found = self._file.core.get(unwrap(self._file, None), identity(id))
-        return next(_looking.messages(self._file, found), None)
+        return next(_inspect.messages(self._file, found), None)
 
     def content(self, id: int, /) -> Content:
         """
@@ -154,7 +154,7 @@ class Store(RunLists, AbstractContextManager["Store"]):
         found = self._file.core.content(identity(id))
         (lengths,) = pack.records(found)
         (body, headers, result, _progress), _ = pack.parts(found.blob, 0, lengths)
-        return Content(body or b"", _looking.headers(headers), result)
+        return Content(body or b"", _inspect.headers(headers), result)
 
     def stats(self) -> dict[str, Any]:
         """
@@ -164,8 +164,8 @@ class Store(RunLists, AbstractContextManager["Store"]):
         seconds after its end a message's id answers.
         """
         unwrap(self._file, None)
-        told = _looking.stats(self._file)
-        return _looking.with_windows(self._file, told)
+        told = _inspect.stats(self._file)
+        return _inspect.with_windows(self._file, told)
 
     def check(self, *, full: bool = False) -> list[str]:
         """What is wrong with the file, a sentence each; empty: healthy. `full`: integrity, too."""
@@ -207,7 +207,7 @@ class Store(RunLists, AbstractContextManager["Store"]):
         said = name_bytes(note, "note")
         answers = self._file.core.replay(pairs, *spans, note=said, apply=flag(apply, "apply"))
         told = zip(wanted, answers, strict=True)
-        return [Replayed(message.id, _looking.REPLAYED[answer]) for message, answer in told]
+        return [Replayed(message.id, _inspect.REPLAYED[answer]) for message, answer in told]
 
     def confirm(self, messages: Iterable[Message], /, *, note: str = "") -> int:
         """
@@ -248,7 +248,7 @@ class Store(RunLists, AbstractContextManager["Store"]):
         `apply`.
         """
         unwrap(self._file, None)
-        code = _looking.outcome_state(state)
+        code = _inspect.outcome_state(state)
         before_us = moment_us(before, "before")
         number = 0 if queue is None else self._number(queue)
         whole(limit, "limit", 1, PURGED_MAX)
@@ -260,7 +260,7 @@ class Store(RunLists, AbstractContextManager["Store"]):
         the one named `after`.
         """
         unwrap(self._file, None)
-        return _looking.halted(self._file, self._number(queue), after, limit)
+        return _inspect.halted(self._file, self._number(queue), after, limit)
 
     def release_lane(self, queue: str, lane: str, /) -> bool:
         """Let a lane go on that halted behind a dead head. False: it did not stand still."""

@@ -25,11 +25,11 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, get_args
 
 from fencepost._binding.pack import Packed, Verdict
 from fencepost._checks import shown, whole
-from fencepost._testing import dying, sought
+from fencepost._testing import lookup
+from fencepost._testing.clock import Clock
+from fencepost._testing.crash import Crash, Life, MortalBridge, MortalCore, crash_at
 from fencepost._testing.drain import Drain, Drained, fire, next_due
-from fencepost._testing.dying import Crash, Life, MortalBridge, MortalCore
-from fencepost._testing.hand import Clock
-from fencepost._worker.points import Point
+from fencepost._worker.failpoints import Point
 from fencepost._worker.runs import STOPPING, Run
 from fencepost.app import App
 from fencepost.claims import claims_of
@@ -194,7 +194,7 @@ class Kit:
             raise InvalidArgument(f"the points are {words}, not {shown(point)}")
         if not isinstance(name, str):
             raise InvalidArgument(f"name is that of a job or a queue, not {shown(name)}")
-        return dying.crash_at(self, point, name, whole(times, "times", 1, TIMES_MAX))
+        return crash_at(self, point, name, whole(times, "times", 1, TIMES_MAX))
 
     # ---- what was asked for ----------------------------------------------------------------------
 
@@ -206,7 +206,7 @@ class Kit:
         these arguments that goes on. `AssertionError` if there is none, which says what is there
         instead.
         """
-        return sought.found(self.store, self._app._registry, target, args, kwargs)
+        return lookup.found(self.store, self._app._registry, target, args, kwargs)
 
     def enqueued(self, target: Job[..., Any] | Workflow[..., Any] | str, /) -> list[Message]:
         """
@@ -214,7 +214,7 @@ class Kit:
         delayed and running included. Of a workflow, the wake-ups of its runs that go on; their
         `key` is the run's id. `InvalidArgument` for a name that nothing has.
         """
-        return sought.in_line(self.store, self._app._registry, target)
+        return lookup.in_line(self.store, self._app._registry, target)
 
     def context(self, *, attempt: int = 1) -> Context:
         """

@@ -23,8 +23,8 @@ from fencepost._binding import pack
 from fencepost._binding.calls import OpenTx
 from fencepost._binding.guest import Guest
 from fencepost._checks import name_bytes, one_by_one
-from fencepost._door import Door
-from fencepost._drivers import ForeignTx
+from fencepost._door.drivers import ForeignTx
+from fencepost._door.inserts import Door
 from fencepost._file import File
 from fencepost.errors import Error, InvalidArgument
 from fencepost.spans import SECOND, span_us

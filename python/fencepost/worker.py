@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from fencepost._checks import several, shown, whole
-from fencepost._signals import Signals
-from fencepost._worker.crew import Crew
+from fencepost._worker.executor import Executor
 from fencepost._worker.loop import Loop
 from fencepost._worker.registry import Registry
 from fencepost._worker.routes import chosen
+from fencepost._worker.signals import Signals
 from fencepost.errors import InvalidArgument
 from fencepost.spans import seconds, span_us
 from fencepost.store import Store
@@ -58,7 +58,7 @@ class Worker:
         self._grace = seconds(span_us(grace, "grace"))
         self._stores = several(stores, "stores", Store)
         self._changing = threading.RLock()
-        self._crew: Crew | None = None
+        self._executor: Executor | None = None
         self._loops: dict[Store, Loop] = {}
 
     @property
@@ -72,13 +72,13 @@ class Worker:
         after `stop`. `InvalidArgument` if it runs, or if there is nothing to run.
         """
         with self._changing:
-            if self._crew is not None:
+            if self._executor is not None:
                 raise InvalidArgument("the worker runs already")
             stores = ([] if self._own is None else [self._own()]) + self._stores
             if not stores:
                 raise InvalidArgument("this App has no path: give the worker its stores=")
             names = chosen(self._registry, self._queues)
-            self._crew = Crew(self._threads)
+            self._executor = Executor(self._threads)
             try:
                 for store in dict.fromkeys(stores):
                     self._begin(store, names)
@@ -129,7 +129,7 @@ class Worker:
         with self._changing:
             if store in self._stores:
                 return
-            if self._crew is not None:
+            if self._executor is not None:
                 self._begin(store, chosen(self._registry, self._queues))
             self._stores.append(store)
 
@@ -172,8 +172,8 @@ class Worker:
             raise
 
     def _begin(self, store: Store, names: set[str]) -> None:
-        assert self._crew is not None
-        loop = Loop(store, self._registry, self._crew, names)
+        assert self._executor is not None
+        loop = Loop(store, self._registry, self._executor, names)
         loop.start()
         self._loops[store] = loop
 
@@ -184,9 +184,9 @@ class Worker:
             loop.join()
             released += loop.released
         self._loops = {}
-        crew, self._crew = self._crew, None
-        if crew is not None:
-            crew.close()
+        executor, self._executor = self._executor, None
+        if executor is not None:
+            executor.close()
         return released == 0
 
 

@@ -21,10 +21,10 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from fencepost._binding.calls import Core
 from fencepost._binding.codes import FP
-from fencepost._binding.fates import Fate
 from fencepost._binding.pack import Packed, Verdict, claims
-from fencepost._binding.parcels import Hands, Parcel, deliver
 from fencepost._binding.requests import Request
+from fencepost._binding.results import Result
+from fencepost._binding.waiters import Threads, Waiter, deliver
 from fencepost._binding.watch import Lined, Watch
 from fencepost.errors import Error, ForkedHandle, QueueFull
 
@@ -95,7 +95,7 @@ class Taking(Writing["tuple[list[int], Packed]"]):
             self.bridge.let_go([Verdict(id_, token, FP.RELEASE) for id_, token in found])
 
 
-class Asking(Parcel[T]):
+class Asking(Waiter[T]):
     __slots__ = ("fn",)
 
     def __init__(
@@ -110,9 +110,9 @@ class Bridge:
 
     def __init__(self, core: Core) -> None:
         self.core = core
-        self.writers = Hands("writes", self._write, threads=1, most=MOST)
-        self._askers = Hands("asks", _ask, threads=ASKERS, most=1)
-        self._bodies = Hands("transacts", _ask, threads=BODIES, most=1)
+        self.writers = Threads("writes", self._write, threads=1, most=MOST)
+        self._askers = Threads("asks", _ask, threads=ASKERS, most=1)
+        self._bodies = Threads("transacts", _ask, threads=BODIES, most=1)
         self.watch = Watch(core, self._try_again)
         self._process = os.getpid()
 
@@ -141,7 +141,7 @@ class Bridge:
         self._check()
         await self.watch.change(version)
 
-    async def end(self, id_: int, wait_us: int | None) -> Fate | None:
+    async def end(self, id_: int, wait_us: int | None) -> Result | None:
         """What became of the message, once it has ended. None: it has not, in this time."""
         self._check()
         return await self.watch.end(id_, wait_us)
@@ -162,8 +162,8 @@ class Bridge:
 
     def dismiss(self) -> None:
         """The handle is closed: whoever still calls is told so, and no thread stays for more."""
-        for hands in (self.writers, self._askers, self._bodies, self.watch):
-            hands.dismiss()
+        for threads in (self.writers, self._askers, self._bodies, self.watch):
+            threads.dismiss()
 
     def _check(self) -> None:
         """In a child of a fork there are no threads of ours, and a lock of theirs may be held."""
@@ -174,52 +174,52 @@ class Bridge:
 
     # ---- writing ---------------------------------------------------------------------------------
 
-    async def _asked(self, hands: Hands, fn: Callable[[], T]) -> T:
+    async def _asked(self, threads: Threads, fn: Callable[[], T]) -> T:
         self._check()
-        asking = Asking(hands.changed, fn)
-        hands.put([asking])
+        asking = Asking(threads.changed, fn)
+        threads.put([asking])
         return await asking.awaited()
 
-    async def _written(self, parcel: Writing[T]) -> T:
+    async def _written(self, waiter: Writing[T]) -> T:
         self._check()
-        self.writers.put([parcel])
-        return await parcel.awaited()
+        self.writers.put([waiter])
+        return await waiter.awaited()
 
-    def _try_again(self, parcels: Sequence[Lined[Any]]) -> None:
-        for parcel in parcels:
-            parcel.be_patient()
-        self.writers.put(parcels)
+    def _try_again(self, waiters: Sequence[Lined[Any]]) -> None:
+        for waiter in waiters:
+            waiter.be_patient()
+        self.writers.put(waiters)
 
-    def _write(self, parcels: Sequence[Writing[Any]]) -> None:
-        failed = [parcel for parcel in parcels if not parcel.ready()]
-        requests = [parcel.request for parcel in parcels if parcel.request is not None]
-        parcels = [parcel for parcel in parcels if parcel.request is not None]
-        waits = [parcel for parcel in parcels if parcel.wait_us]
+    def _write(self, waiters: Sequence[Writing[Any]]) -> None:
+        failed = [waiter for waiter in waiters if not waiter.ready()]
+        requests = [waiter.request for waiter in waiters if waiter.request is not None]
+        waiters = [waiter for waiter in waiters if waiter.request is not None]
+        waits = [waiter for waiter in waiters if waiter.wait_us]
         version = self.core.version() if waits else 0  # before they look at whether there is room
-        self.watch.clock([parcel for parcel in waits if parcel.until_us is None])
+        self.watch.clock([waiter for waiter in waits if waiter.until_us is None])
         went = self.core.gather(requests)
         now = monotonic()
         again: list[Writing[Any]] = []
         told: list[Writing[Any]] = failed
-        for parcel, request, how in zip(parcels, requests, went, strict=True):
-            if how.again and not parcel.unwanted and now < parcel.patient_until:
-                again.append(parcel)
+        for waiter, request, how in zip(waiters, requests, went, strict=True):
+            if how.again and not waiter.unwanted and now < waiter.patient_until:
+                again.append(waiter)
                 continue
-            parcel.error = how.error
+            waiter.error = how.error
             if how.error is None:
-                parcel.value = request.read()
+                waiter.value = request.read()
             request.free()
-            if not self.watch.went(parcel, version, in_vain=parcel.in_vain()):
-                told.append(parcel)
+            if not self.watch.went(waiter, version, in_vain=waiter.in_vain()):
+                told.append(waiter)
         if again:
             self.writers.put(again, first=True)
         deliver(told)
 
 
-def _ask(parcels: Sequence[Asking[Any]]) -> None:
-    for parcel in parcels:
+def _ask(waiters: Sequence[Asking[Any]]) -> None:
+    for waiter in waiters:
         try:
-            parcel.value = parcel.fn()
+            waiter.value = waiter.fn()
         except BaseException as error:  # is the coroutine's
-            parcel.error = error
-    deliver(parcels)
+            waiter.error = error
+    deliver(waiters)

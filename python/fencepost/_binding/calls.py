@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from fencepost._binding import pack
 from fencepost._binding.codes import FP
 from fencepost._binding.crossing import checked, copied, raised, text
-from fencepost._binding.keeping import Keeper
+from fencepost._binding.keeper import Keeper
 from fencepost._binding.lib import ffi, lib
 from fencepost._binding.pack import Cursor, Filter, Fired, Packed, Put, Settle, Take
 from fencepost._binding.requests import Cancelling, Enqueuing, Request, Settling, Stepping
@@ -44,7 +44,7 @@ WENT_WELL: Final = Gathered(None)
 
 
 class Watched(NamedTuple):
-    """`due`: a byte for each queue; `ended`: what of the messages is in line no more (`fates`)."""
+    """`due`: a byte for each queue; `ended`: those messages in line no more (`results`)."""
 
     due: bytes
     version: int

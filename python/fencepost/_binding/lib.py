@@ -1,7 +1,7 @@
 """
 Which core: the one that wheels carry, or its hostile twin with asserts on and faults on demand.
 
-Only `_pack` and `_calls` import from here; nobody else sees `ffi` or `lib`.
+Only the rooms of this package import from here: nobody else sees `ffi` or `lib`.
 """
 
 from __future__ import annotations

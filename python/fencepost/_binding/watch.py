@@ -24,8 +24,8 @@ from itertools import count
 from typing import Any, ClassVar, Final, TypeVar
 
 from fencepost._binding.calls import Core, Watched
-from fencepost._binding.fates import Fate, fates
-from fencepost._binding.parcels import LINGER, Parcel, deliver
+from fencepost._binding.results import Result, results
+from fencepost._binding.waiters import LINGER, Waiter, deliver
 
 __all__ = ["Lined", "Watch"]
 
@@ -33,11 +33,11 @@ T = TypeVar("T")
 
 FOREVER: Final = 2**53 - 1  # of store time, in microseconds
 AT_ONCE: Final = 0
-WIDEST: Final = 128  # parcels of one queue that try at once
+WIDEST: Final = 128  # waiters of one queue that try at once
 
 
-class Timed(Parcel[T]):
-    """A parcel that waits at most `wait_us` (None: for ever), as long as it is `watched`."""
+class Timed(Waiter[T]):
+    """A waiter that waits at most `wait_us` (None: for ever), as long as it is `watched`."""
 
     __slots__ = ("until_us", "wait_us", "watched")
 
@@ -70,7 +70,7 @@ class Lined(Timed[T]):
         raise NotImplementedError
 
 
-class Ending(Timed["Fate | None"]):
+class Ending(Timed["Result | None"]):
     __slots__ = ("id", "watch")
 
     def __init__(self, watch: Watch, id_: int, wait_us: int | None) -> None:
@@ -82,7 +82,7 @@ class Ending(Timed["Fate | None"]):
         self.watch.forget(self)
 
 
-class Changing(Parcel[None]):
+class Changing(Waiter[None]):
     __slots__ = ("version",)
 
     def __init__(self, lock: threading.Condition, version: int) -> None:
@@ -109,15 +109,15 @@ class Line:
         """Who may try now."""
         found: list[Lined[Any]] = []
         while len(found) < self.width and self.waits():
-            parcel = self.waiting.popleft()
-            parcel.watched, parcel.trying = False, True
-            found.append(parcel)
+            waiter = self.waiting.popleft()
+            waiter.watched, waiter.trying = False, True
+            found.append(waiter)
         self.trying = len(found)
         return found
 
 
 class Watch:
-    """`try_again` makes the calls of these parcels once more, and then says how they `went`."""
+    """`try_again` makes the calls of these waiters once more, and then says how they `went`."""
 
     def __init__(self, core: Core, try_again: Callable[[Sequence[Lined[Any]]], None]) -> None:
         self.changed = threading.Condition()  # guards all of it
@@ -136,24 +136,24 @@ class Watch:
     # ---- for the bridge --------------------------------------------------------------------------
 
     async def change(self, version: int) -> None:
-        parcel = Changing(self.changed, version)
+        waiter = Changing(self.changed, version)
         with self.changed:
             self._look_again()
-            self._changing.append(parcel)
-        await parcel.awaited()
+            self._changing.append(waiter)
+        await waiter.awaited()
 
-    async def end(self, id_: int, wait_us: int | None) -> Fate | None:
-        parcel = Ending(self, id_, wait_us)
+    async def end(self, id_: int, wait_us: int | None) -> Result | None:
+        waiter = Ending(self, id_, wait_us)
         with self.changed:
             self._look_again()
-            self._ending.setdefault(id_, []).append(parcel)
-            self._time(parcel)
-        return await parcel.awaited()
+            self._ending.setdefault(id_, []).append(waiter)
+            self._time(waiter)
+        return await waiter.awaited()
 
-    def forget(self, parcel: Ending) -> None:
+    def forget(self, waiter: Ending) -> None:
         """Nobody waits for this message's end any more."""
         with self.changed:
-            self._unlist(parcel)
+            self._unlist(waiter)
 
     def dismiss(self) -> None:
         """The thread need not wait for more to come."""
@@ -161,68 +161,68 @@ class Watch:
             self._linger = 0.0
             self.changed.notify_all()
 
-    def clock(self, parcels: Sequence[Timed[Any]]) -> None:
+    def clock(self, waiters: Sequence[Timed[Any]]) -> None:
         """Their time begins now."""
-        if parcels:
+        if waiters:
             now_us = self._core.now()
-            for parcel in parcels:
-                parcel.begin(now_us)
+            for waiter in waiters:
+                waiter.begin(now_us)
 
-    def went(self, parcel: Lined[Any], version: int, *, in_vain: bool) -> bool:
+    def went(self, waiter: Lined[Any], version: int, *, in_vain: bool) -> bool:
         """It has been tried, and `version` was read before. Whether it goes on waiting."""
-        if not parcel.wait_us:
+        if not waiter.wait_us:
             return False
         with self.changed:
-            line = self._lines.setdefault((parcel.for_messages, parcel.queue), Line())
+            line = self._lines.setdefault((waiter.for_messages, waiter.queue), Line())
             if in_vain:
                 line.version, line.width = version, 1
-            elif parcel.trying:
+            elif waiter.trying:
                 line.width = min(line.width * 2, WIDEST)
-            waits_on = in_vain and not parcel.unwanted
-            if waits_on and parcel.trying:
-                line.waiting.appendleft(parcel)
+            waits_on = in_vain and not waiter.unwanted
+            if waits_on and waiter.trying:
+                line.waiting.appendleft(waiter)
             elif waits_on:
-                line.waiting.append(parcel)
+                line.waiting.append(waiter)
             if waits_on:
-                self._time(parcel)
+                self._time(waiter)
             try:
-                self._tried(parcel, line)
+                self._tried(waiter, line)
             except RuntimeError:  # nobody would wake it: what it has been answered is its answer
-                parcel.watched = waits_on = False
+                waiter.watched = waits_on = False
         return waits_on
 
-    def skipped(self, parcel: Lined[Any]) -> None:
+    def skipped(self, waiter: Lined[Any]) -> None:
         """It was not tried: its coroutine is gone."""
         with self.changed:
-            if parcel.trying:
+            if waiter.trying:
                 with suppress(RuntimeError):  # others of its line wait for who looks next
-                    self._tried(parcel, self._lines[parcel.for_messages, parcel.queue])
+                    self._tried(waiter, self._lines[waiter.for_messages, waiter.queue])
 
-    def _tried(self, parcel: Lined[Any], line: Line) -> None:
-        if parcel.trying:
-            parcel.trying = False
+    def _tried(self, waiter: Lined[Any], line: Line) -> None:
+        if waiter.trying:
+            waiter.trying = False
             line.trying -= 1
         if line.trying == 0:
             self._look_again()
 
-    def _time(self, parcel: Timed[Any]) -> None:
-        parcel.watched = True
-        if parcel.wait_us is None:
+    def _time(self, waiter: Timed[Any]) -> None:
+        waiter.watched = True
+        if waiter.wait_us is None:
             return
-        if parcel.until_us is None:
-            self._untimed.append(parcel)
+        if waiter.until_us is None:
+            self._untimed.append(waiter)
         else:
-            heappush(self._times, (parcel.until_us, next(self._number), parcel))
+            heappush(self._times, (waiter.until_us, next(self._number), waiter))
 
-    def _unlist(self, parcel: Timed[Any]) -> None:
+    def _unlist(self, waiter: Timed[Any]) -> None:
         """No message's end wakes it any more; lines are cleared by who goes along them."""
-        parcel.watched = False
-        if isinstance(parcel, Ending) and parcel.id in self._ending:
-            others = [one for one in self._ending[parcel.id] if one is not parcel]
+        waiter.watched = False
+        if isinstance(waiter, Ending) and waiter.id in self._ending:
+            others = [one for one in self._ending[waiter.id] if one is not waiter]
             if others:
-                self._ending[parcel.id] = others
+                self._ending[waiter.id] = others
             else:
-                del self._ending[parcel.id]
+                del self._ending[waiter.id]
 
     # ---- the thread ------------------------------------------------------------------------------
 
@@ -304,19 +304,19 @@ class Watch:
     def _bury(self) -> None:
         """Whoever left an event loop without cancelling its tasks wants to know nothing more."""
         with self.changed:
-            for parcel in [one for several in self._ending.values() for one in several]:
-                if not parcel.wanted():
-                    self._unlist(parcel)
+            for waiter in [one for several in self._ending.values() for one in several]:
+                if not waiter.wanted():
+                    self._unlist(waiter)
             self._changing = [one for one in self._changing if one.wanted()]
 
-    def _act(self, told: Sequence[Parcel[Any]], trying: Sequence[Lined[Any]]) -> None:
+    def _act(self, told: Sequence[Waiter[Any]], trying: Sequence[Lined[Any]]) -> None:
         if trying:
             self._try_again(trying)
         deliver(told)
 
-    def _moved(self, version: int) -> list[Parcel[Any]]:
+    def _moved(self, version: int) -> list[Waiter[Any]]:
         """Those who wait for a change, and it has come."""
-        told: list[Parcel[Any]] = [one for one in self._changing if one.version != version]
+        told: list[Waiter[Any]] = [one for one in self._changing if one.version != version]
         self._changing = [
             one for one in self._changing if one.version == version and not one.unwanted
         ]
@@ -337,12 +337,12 @@ class Watch:
                 trying += self._lines[True, queue].next()
         return trying
 
-    def _ended(self, seen: Watched) -> list[Parcel[Any]]:
-        told: list[Parcel[Any]] = []
-        for fate in fates(seen.ended):
-            for parcel in self._ending.pop(fate.id, ()):
-                parcel.watched, parcel.value = False, fate
-                told.append(parcel)
+    def _ended(self, seen: Watched) -> list[Waiter[Any]]:
+        told: list[Waiter[Any]] = []
+        for ended in results(seen.ended):
+            for waiter in self._ending.pop(ended.id, ()):
+                waiter.watched, waiter.value = False, ended
+                told.append(waiter)
         return told
 
     def _first(self) -> int:
@@ -351,25 +351,25 @@ class Watch:
             heappop(self._times)
         return self._times[0][0] if self._times else FOREVER
 
-    def _late(self, now_us: int) -> list[Parcel[Any]]:
+    def _late(self, now_us: int) -> list[Waiter[Any]]:
         """Those whose time is over. They know now until when they wait, all of them."""
         untimed, self._untimed = self._untimed, []
-        for parcel in untimed:
-            if parcel.watched:
-                parcel.begin(now_us)
-                self._time(parcel)
-        told: list[Parcel[Any]] = []
+        for waiter in untimed:
+            if waiter.watched:
+                waiter.begin(now_us)
+                self._time(waiter)
+        told: list[Waiter[Any]] = []
         while self._first() <= now_us:
-            parcel = heappop(self._times)[2]
-            self._unlist(parcel)
-            told.append(parcel)
+            waiter = heappop(self._times)[2]
+            self._unlist(waiter)
+            told.append(waiter)
         return told
 
     def _fail(self, error: BaseException) -> None:
         with self.changed:
             lined = [one for line in self._lines.values() for one in line.waiting if one.watched]
             ending = [one for several in self._ending.values() for one in several]
-            told: list[Parcel[Any]] = [*lined, *ending, *self._changing]
+            told: list[Waiter[Any]] = [*lined, *ending, *self._changing]
             for line in self._lines.values():
                 line.waiting.clear()
             self._ending.clear()

@@ -17,16 +17,16 @@ from fencepost._binding.calls import FP
 from fencepost._binding.flow import End, RecordPut
 from fencepost._binding.pack import Take, records
 from fencepost._file import File, named
-from fencepost._testing.dying import Crash, Life, living
-from fencepost._testing.hand import Clock
-from fencepost._worker.clockwork import Clockwork
-from fencepost._worker.desk import Desk, let_go
-from fencepost._worker.flowdesk import Answer, FlowDesk, Said
+from fencepost._testing.clock import Clock
+from fencepost._testing.crash import Crash, Life, living
+from fencepost._worker.channel import Channel, let_go
+from fencepost._worker.dispatcher import Dispatcher
+from fencepost._worker.flowwriter import Answer, FlowWriter, Said
 from fencepost._worker.leases import Leases
-from fencepost._worker.making import Making
 from fencepost._worker.registry import Registry
 from fencepost._worker.routes import chosen, routes
 from fencepost._worker.runs import Run
+from fencepost._worker.scheduler import Scheduler
 from fencepost._workflow.handle import SHOWN_AS
 from fencepost.claims import Claim
 from fencepost.errors import InvalidArgument
@@ -70,7 +70,7 @@ class Drain:
         self.store = store
         self.registry = registry
         self.leases: Leases = _Standing(store._file)
-        self.flows: FlowDesk = _Inline(store._file, beside=beside)
+        self.flows: FlowWriter = _Inline(store._file, beside=beside)
         self._of = of
         self._hand = clock
         self._until_idle = until_idle
@@ -85,8 +85,8 @@ class Drain:
     def _employ(self) -> None:
         """A worker that has said nothing yet, and has nothing to say."""
         queues = {route.number: route.queue for route in self._in_turn}
-        self._desk = Desk(self._file, queues)
-        self._making = Making(self, self._file, self._desk, self._routes)
+        self._channel = Channel(self._file, queues)
+        self._dispatcher = Dispatcher(self, self._file, self._channel, self._routes)
 
     def clock(self) -> float:
         return self._hand._now_us / SECOND
@@ -136,18 +136,18 @@ class Drain:
         for route in tuple(self._in_turn):
             self._in_turn.append(self._in_turn.pop(0))
             size = min(route.queue._batch, self._left)
-            claims = self._desk.exchange(Take([route.number], size, alone=FP.ALONE_TRIED))
+            claims = self._channel.exchange(Take([route.number], size, alone=FP.ALONE_TRIED))
             if claims:
                 return claims
         return ()
 
     def _made(self, claims: Sequence[Claim[Any]]) -> Iterator[Run]:
         route = self._routes[claims[0]._queue.name]
-        self._making.learn(claims)
+        self._dispatcher.learn(claims)
         one = len(claims) == 1
-        run = self._making.alone(claims[0]) if one else self._making.together(route, claims)
+        run = self._dispatcher.alone(claims[0]) if one else self._dispatcher.together(route, claims)
         if run is None:
-            self._desk.exchange(None)
+            self._channel.exchange(None)
             self._count(claims)
         else:
             yield run
@@ -166,12 +166,12 @@ class Drain:
     def _say(self, run: Run) -> None:
         progress = run.take_progress()
         if progress is not None:
-            self._desk.note(run.claims[0].id, progress)
-            self._desk.write_notes()
-        self._desk.add(run.name, run.said())
-        self._desk.exchange(None)
+            self._channel.note(run.claims[0].id, progress)
+            self._channel.write_notes()
+        self._channel.add(run.name, run.said())
+        self._channel.exchange(None)
         if run.hold_us is not None:
-            self._desk.hold(run.claims[0]._queue._declaration, run.hold_us)
+            self._channel.hold(run.claims[0]._queue._declaration, run.hold_us)
 
     def _count(self, claims: Sequence[Claim[Any]]) -> None:
         for claim in claims:
@@ -212,7 +212,7 @@ class _Standing(Leases):
         return True
 
 
-class _Inline(FlowDesk):
+class _Inline(FlowWriter):
     """Without threads of its own: what others would do for a pass is done where it is asked for."""
 
     def __init__(self, file: File, *, beside: bool) -> None:
@@ -238,7 +238,7 @@ FAILURES: Final = (Crash, SystemExit, GeneratorExit, asyncio.CancelledError)
 
 def fire(file: File, registry: Registry) -> None:
     """What schedules are due for; those that are new begin now."""
-    Clockwork(file, registry.schedules).turn()
+    Scheduler(file, registry.schedules).turn()
 
 
 def next_due(file: File, queues: Collection[int]) -> int | None:

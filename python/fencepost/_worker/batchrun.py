@@ -9,7 +9,7 @@ from typing import Any, Final
 from fencepost._binding.pack import Verdict
 from fencepost._checks import is_coroutine
 from fencepost._verdicts import QUEUES_OWN, acked, failed, raised, released, retry, text_of
-from fencepost._worker import points
+from fencepost._worker import failpoints
 from fencepost._worker.runs import LOST, Host, Run, log_raised
 from fencepost.claims import Batch, Claim
 from fencepost.errors import InvalidArgument, PayloadError, PermanentError
@@ -78,7 +78,7 @@ class BatchRun(Run):
 
     def _readable(self) -> Batch[Any]:
         """The messages that can be read; the others are dead letters, one by one."""
-        points.at("claimed", self.name)
+        failpoints.at("claimed", self.name)
         readable: list[Claim[Any]] = []
         for claim in self.claims:
             try:
@@ -94,7 +94,7 @@ class BatchRun(Run):
         return Batch(readable, self)
 
     def _returned(self, batch: Batch[Any]) -> None:
-        points.at("handled", self.name)
+        failpoints.at("handled", self.name)
         verdicts = [acked(claim._key) for claim in batch if not claim._settled]
         if self._tx is None:
             self.verdicts += verdicts
@@ -103,7 +103,7 @@ class BatchRun(Run):
             self.settle(verdicts, self._tx)
         tx, self._tx = self._tx, None
         tx._end(commit=True)
-        points.at("committed", self.name)
+        failpoints.at("committed", self.name)
 
     def _raised(self, batch: Batch[Any], error: BaseException) -> None:
         self._note_interruption(error)

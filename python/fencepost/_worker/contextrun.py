@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from fencepost._binding.pack import Verdict
 from fencepost._verdicts import QUEUES_OWN, acked, backoff_us, failed, raised, retry
-from fencepost._worker import points
+from fencepost._worker import failpoints
 from fencepost._worker.runs import Host, Run, log_raised
 from fencepost.claims import Claim
 from fencepost.context import Context
@@ -85,7 +85,7 @@ class ContextRun(Run):
         if not self.enter():
             return None
         try:
-            points.at("claimed", self.name)
+            failpoints.at("claimed", self.name)
             context = self._context = self._make_context()
             return context, *self._arguments(context)
         except PayloadError as error:
@@ -117,7 +117,7 @@ class ContextRun(Run):
             raise left_by
 
     def _returned(self, context: Context, result: object) -> None:
-        points.at("handled", self.name)
+        failpoints.at("handled", self.name)
         try:
             body = None if result is None else self.encode(result)
         except PayloadError as error:
@@ -129,7 +129,7 @@ class ContextRun(Run):
             raise LeaseLost(refused)
         verdict = acked(self._claim._key, body)
         if context._commit(verdict):
-            points.at("committed", self.name)
+            failpoints.at("committed", self.name)
         elif context._settled_in is None:
             self.verdicts = [verdict]
         else:

@@ -12,7 +12,15 @@ import msgspec
 
 from fencepost._binding.calls import FP
 from fencepost._binding.flow import End
-from fencepost._binding.outcomes import (
+from fencepost._verdicts import QUEUES_OWN, backoff_us, failure, text_of
+from fencepost._worker import failpoints
+from fencepost._worker.failpoints import Point
+from fencepost._worker.flowwriter import FlowWriter, PassWriter
+from fencepost._worker.runs import LOST, STOPPING, TIMED_OUT, Host, log_raised
+from fencepost._worker.runs import Run as Errand
+from fencepost._workflow.execution import execute
+from fencepost._workflow.history import SLEEP, Entry, History
+from fencepost._workflow.outcomes import (
     Completed,
     Failed,
     Fenced,
@@ -23,14 +31,6 @@ from fencepost._binding.outcomes import (
     Suspended,
     Swallowed,
 )
-from fencepost._verdicts import QUEUES_OWN, backoff_us, failure, text_of
-from fencepost._worker import points
-from fencepost._worker.flowdesk import FlowDesk, Pen
-from fencepost._worker.points import Point
-from fencepost._worker.runs import LOST, STOPPING, TIMED_OUT, Host, log_raised
-from fencepost._worker.runs import Run as Errand
-from fencepost._workflow.conduct import conduct
-from fencepost._workflow.history import SLEEP, Entry, History
 from fencepost._workflow.passes import Pass, Told
 from fencepost._workflow.runfile import RunFile
 from fencepost.claims import Claim
@@ -73,9 +73,9 @@ class WorkflowRun(Errand):
         self.workflow = workflow.name
         self._workflow = workflow
         self._claim = claim
-        self._desk: FlowDesk = host.flows
+        self._writer: FlowWriter = host.flows
         self._run = RunFile(self._file, claim.key or "")
-        self._pen = Pen(self._desk, self._run.id.encode(), claim.token)
+        self._pass_writer = PassWriter(self._writer, self._run.id.encode(), claim.token)
         self._pass: Pass | None = None
         self._until = inf  # when its time is up; whoever watches it then cancels it
 
@@ -85,9 +85,9 @@ class WorkflowRun(Errand):
         if self._workflow._timeout_us is not None:
             self._until = self._clock() + self._workflow._timeout_us / SECOND
         try:
-            points.at("claimed", self.name)
-            outcome = await self._conducted()
-            points.at("handled", self.name)
+            failpoints.at("claimed", self.name)
+            outcome = await self._executed()
+            failpoints.at("handled", self.name)
             await self._end(outcome)
         except asyncio.CancelledError:
             log.info("%s: its pass was cut off: %s", self._spoken(), self._why)
@@ -110,9 +110,9 @@ class WorkflowRun(Errand):
 
     # ---- its beginning ---------------------------------------------------------------------------
 
-    async def _conducted(self) -> Outcome:
+    async def _executed(self) -> Outcome:
         try:
-            row, records = await self._desk.ask(self._run.load)
+            row, records = await self._writer.ask(self._run.load)
             if row is None:
                 return Lost()
             args, kwargs = self._workflow._arguments.decode(row.args or b"{}")
@@ -126,7 +126,7 @@ class WorkflowRun(Errand):
         state = Pass(self, registry.codec, History(records), permanent=self._workflow._permanent)
         self._pass = state
         run = Run(self._run.id, self._claim.attempt, self._claim.token, state)
-        return await conduct(state, self._workflow.fn(run, *args, **kwargs))
+        return await execute(state, self._workflow.fn(run, *args, **kwargs))
 
     # ---- what its pass asks ----------------------------------------------------------------------
 
@@ -137,7 +137,7 @@ class WorkflowRun(Errand):
         return self._file.wall_us()
 
     def at(self, point: Point, *names: str) -> None:
-        points.at(point, *names)
+        failpoints.at(point, *names)
 
     def stopping(self) -> bool:
         return self.why() is not None
@@ -146,20 +146,20 @@ class WorkflowRun(Errand):
         why = self.why()
         if why != LOST:
             return None if why is None else "told"
-        row = await self._desk.ask(lambda: self._desk.flow.get(self._pen.id))
+        row = await self._writer.ask(lambda: self._writer.flow.get(self._pass_writer.id))
         cancelled = row is not None and row.state == FP.RUN_CANCELLED
         return "withdrawn" if cancelled else "lost"
 
     async def aside(self, fn: Callable[[], T]) -> T:
-        return await self._desk.call(fn)
+        return await self._writer.call(fn)
 
     async def write(self, entries: Sequence[Entry]) -> Told:
-        return (await self._pen.write(entries))[0]
+        return (await self._pass_writer.write(entries))[0]
 
     async def transact(
         self, key: str, started_us: int, effect: Callable[[Transaction], bytes]
     ) -> bytes | None:
-        return await self._pen.transact(key, started_us, effect)
+        return await self._pass_writer.transact(key, started_us, effect)
 
     # ---- its end ---------------------------------------------------------------------------------
 
@@ -191,20 +191,20 @@ class WorkflowRun(Errand):
         self._tell(outcome, answer)
         for entry in entries:
             sleeps = entry.kind == SLEEP
-            points.at("sleep recorded" if sleeps else "step recorded", self.name, entry.key)
-        points.at("committed", self.name)
+            failpoints.at("sleep recorded" if sleeps else "step recorded", self.name, entry.key)
+        failpoints.at("committed", self.name)
 
     async def _written(self, entries: Sequence[Entry], outcome: Outcome) -> int:
         if isinstance(outcome, Lost):
             return FP.LOST
         if isinstance(outcome, Stopped) and outcome.withdrawn:
-            await self._pen.write(entries)
+            await self._pass_writer.write(entries)
             return FP.CANCELLED
-        return (await self._pen.write(entries, self._said(outcome)))[1]
+        return (await self._pass_writer.write(entries, self._said(outcome)))[1]
 
     def _said(self, outcome: Outcome) -> End:
         """The outcome, in the core's words."""
-        id_, token = self._pen.id, self._pen.token
+        id_, token = self._pass_writer.id, self._pass_writer.token
         if isinstance(outcome, Completed):
             return End(id_, token, FP.END_DONE, result=outcome.result)
         if isinstance(outcome, Suspended):
@@ -223,7 +223,7 @@ class WorkflowRun(Errand):
         return End(id_, token, FP.END_RELEASE)
 
     def _failed(self, error: BaseException) -> End:
-        id_, token = self._pen.id, self._pen.token
+        id_, token = self._pass_writer.id, self._pass_writer.token
         name = type(error).__name__
         if self._pass is not None and error is self._pass.broken and isinstance(error, DISK):
             log.warning("%s: %s; again in %g s", self._spoken(), error, AGAIN_US / SECOND)
@@ -246,8 +246,8 @@ class WorkflowRun(Errand):
         delay_us = QUEUES_OWN if backoff is None else backoff_us(backoff, self._claim.attempt)
         kind_, code_, text_ = failure(kind, code, text)
         return End(
-            self._pen.id,
-            self._pen.token,
+            self._pass_writer.id,
+            self._pass_writer.token,
             FP.END_RETRY,
             delay_us,
             kind=kind_,

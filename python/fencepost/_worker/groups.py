@@ -2,7 +2,7 @@
 Which queues are claimed together, and what is done with what they hand out.
 
 Messages that are run one by one are claimed for the slots that are free, and start at once; where
-their handlers prove short, some more are claimed ahead and wait in the group's stock. A batch
+their handlers prove short, some more are claimed ahead and wait in the group's backlog. A batch
 handler's queue is claimed by itself, because a batch takes one slot, may linger until it is full,
 and must not mix what was tried before with what was not.
 """
@@ -15,8 +15,8 @@ from typing import Any, Final, Protocol
 
 from fencepost._binding.calls import FP
 from fencepost._binding.pack import Take
-from fencepost._worker.crew import Crew, Stock
-from fencepost._worker.pace import Pace
+from fencepost._worker.executor import Backlog, Executor
+from fencepost._worker.prefetch import Prefetch
 from fencepost.claims import Claim
 from fencepost.spans import SECOND
 
@@ -31,8 +31,8 @@ Start = Callable[["Group", Claims, int], None]  # so many slots of its sort are 
 class Group(Protocol):
     """The two sorts below."""
 
-    stock: Stock
-    other: Stock  # of the other sort, for what is not of the group's own; read ahead is nothing
+    backlog: Backlog
+    other: Backlog  # of the other sort, for what is not of the group's own; read ahead is nothing
 
     @property
     def queues(self) -> Sequence[int]: ...
@@ -54,7 +54,7 @@ class Singles:
     def __init__(
         self,
         queues: Sequence[int],
-        crew: Crew,
+        executor: Executor,
         start: Start,
         told: Callable[[], None],
         *,
@@ -63,37 +63,37 @@ class Singles:
     ) -> None:
         self.queues = queues
         self.gathered: Claims = ()
-        self.stock = Stock(coroutine=coroutine, told=told)
-        self.other = Stock(coroutine=not coroutine, told=told)
-        self._crew = crew
+        self.backlog = Backlog(coroutine=coroutine, told=told)
+        self.other = Backlog(coroutine=not coroutine, told=told)
+        self._executor = executor
         self._start = start
         self._coroutine = coroutine
-        self._pace = Pace(most)
+        self._prefetch = Prefetch(most)
         self._slots = 0
         self._turn = 0
 
     def has_room(self) -> bool:
-        return self._crew.free(coroutine=self._coroutine) > 0
+        return self._executor.free(coroutine=self._coroutine) > 0
 
     def reserve(self, *, pressed: bool = False) -> Take | None:
         """
-        What may be claimed now, with a slot or a place in the stock for each; None: nothing.
+        What may be claimed now, with a slot or a place in the backlog for each; None: nothing.
 
-        A stock is filled up when half of it is gone, or when there will be a commit anyway.
+        A backlog is filled up when half of it is gone, or when there will be a commit anyway.
         """
-        stock, crew = self.stock, self._crew
-        asker = None if stock.serving else self
-        self._slots = crew.reserve(None, coroutine=self._coroutine, asker=asker)
-        if stock.left and self._slots:  # its threads had left it to serve others
-            serving = crew.staff(min(self._slots, stock.left), coroutine=self._coroutine)
+        backlog, executor = self.backlog, self._executor
+        asker = None if backlog.serving else self
+        self._slots = executor.reserve(None, coroutine=self._coroutine, asker=asker)
+        if backlog.left and self._slots:  # its threads had left it to serve others
+            serving = executor.staff(min(self._slots, backlog.left), coroutine=self._coroutine)
             self._slots -= serving
-            crew.serve(stock, serving)
-        waiting = stock.left
-        ahead = self._pace.judge(waiting, stock.serving, monotonic())
+            executor.serve(backlog, serving)
+        waiting = backlog.left
+        ahead = self._prefetch.judge(waiting, backlog.serving, monotonic())
         # What has ended since the loop looked is not settled by this claim, and still counts.
-        room = self._slots + ahead - max(waiting, stock.out - stock.serving)
+        room = self._slots + ahead - max(waiting, backlog.out - backlog.serving)
         early = waiting > ahead // 2 and not pressed
-        if room <= 0 or (not self._slots and (early or not stock.serving)):
+        if room <= 0 or (not self._slots and (early or not backlog.serving)):
             self._free()
             return None
         self._turn = (self._turn + 1) % len(self.queues)
@@ -102,14 +102,14 @@ class Singles:
         return Take(self.queues, room, alone=alone, turn=self._turn, ahead=ahead)
 
     def accept(self, claims: Claims) -> Claims:
-        """Start them, or put them into the stock; those for which there is no room are returned."""
-        if not claims or not (self._slots or self.stock.serving):
+        """Start them, or put them into the backlog; those that have no room are returned."""
+        if not claims or not (self._slots or self.backlog.serving):
             self._free()
             return claims
         slots, self._slots = self._slots, 0
-        self.stock.mark = self._pace.ahead // 2
+        self.backlog.mark = self._prefetch.ahead // 2
         self._start(self, claims, slots)
-        self._pace.refilled(monotonic())
+        self._prefetch.refilled(monotonic())
         return ()
 
     def ripen(self) -> None:
@@ -117,23 +117,23 @@ class Singles:
 
     def ended(self) -> Sequence[Any]:
         """The runs that have ended since it was asked last."""
-        runs = _drained(self.stock)
+        runs = _drained(self.backlog)
         if runs:
-            self._pace.ended(len(runs), max(run.ended_at for run in runs))
+            self._prefetch.ended(len(runs), max(run.ended_at for run in runs))
         return runs + _drained(self.other)
 
     def surplus(self, now: float) -> int:
-        """How many that wait in the stock have proved to be too many."""
-        waiting = self.stock.left
-        return self._pace.surplus(waiting, self.stock.serving, now) if waiting else 0
+        """How many that wait in the backlog have proved to be too many."""
+        waiting = self.backlog.left
+        return self._prefetch.surplus(waiting, self.backlog.serving, now) if waiting else 0
 
     def give_up(self) -> Claims:
-        self._crew.withdraw(self)
+        self._executor.withdraw(self)
         return ()
 
     def _free(self) -> None:
         slots, self._slots = self._slots, 0
-        self._crew.give_back(slots, coroutine=self._coroutine)
+        self._executor.give_back(slots, coroutine=self._coroutine)
 
 
 class Batches:
@@ -142,7 +142,7 @@ class Batches:
     def __init__(
         self,
         queue: int,
-        crew: Crew,
+        executor: Executor,
         start: Start,
         told: Callable[[], None],
         *,
@@ -152,9 +152,9 @@ class Batches:
     ) -> None:
         self.queues = [queue]
         self.gathered: list[Claim[Any]] = []
-        self.stock = Stock(coroutine=coroutine, told=told)
-        self.other = Stock(coroutine=not coroutine, told=told)
-        self._crew = crew
+        self.backlog = Backlog(coroutine=coroutine, told=told)
+        self.other = Backlog(coroutine=not coroutine, told=told)
+        self._executor = executor
         self._start = start
         self._coroutine = coroutine
         self._size = size
@@ -163,12 +163,12 @@ class Batches:
         self._slot = False
 
     def has_room(self) -> bool:
-        return self._slot or self._crew.free(coroutine=self._coroutine) > 0
+        return self._slot or self._executor.free(coroutine=self._coroutine) > 0
 
     def reserve(self, *, pressed: bool = False) -> Take | None:
         """What is still missing in the batch that is gathered, in one slot; None: no slot."""
         if not self._slot:
-            granted = self._crew.reserve(1, coroutine=self._coroutine, asker=self)
+            granted = self._executor.reserve(1, coroutine=self._coroutine, asker=self)
             self._slot = granted == 1
         if not self._slot:
             return None
@@ -198,7 +198,7 @@ class Batches:
             self._go()
 
     def ended(self) -> Sequence[Any]:
-        return _drained(self.stock)
+        return _drained(self.backlog)
 
     def surplus(self, now: float) -> int:
         return 0
@@ -206,7 +206,7 @@ class Batches:
     def give_up(self) -> Claims:
         """The worker stops: what was gathered and not started."""
         claims, self.gathered = self.gathered, []
-        self._crew.withdraw(self)
+        self._executor.withdraw(self)
         self._free()
         return claims
 
@@ -217,11 +217,11 @@ class Batches:
     def _free(self) -> None:
         if self._slot:
             self._slot = False
-            self._crew.give_back(1, coroutine=self._coroutine)
+            self._executor.give_back(1, coroutine=self._coroutine)
 
 
-def _drained(stock: Stock) -> list[Any]:
+def _drained(backlog: Backlog) -> list[Any]:
     """What has ended, taken out. Threads go on putting in."""
-    runs = [stock.ended.popleft() for _ in range(len(stock.ended))]
-    stock.out -= len(runs)
+    runs = [backlog.ended.popleft() for _ in range(len(backlog.ended))]
+    backlog.out -= len(runs)
     return runs

@@ -23,17 +23,17 @@ from typing import Any, Final
 from fencepost._binding.calls import FP
 from fencepost._binding.pack import Take
 from fencepost._verdicts import released
-from fencepost._worker.clockwork import Clockwork
-from fencepost._worker.crew import Crew
-from fencepost._worker.desk import Desk
-from fencepost._worker.flowdesk import FlowDesk
+from fencepost._worker.channel import Channel
+from fencepost._worker.executor import Executor
+from fencepost._worker.flowwriter import FlowWriter
 from fencepost._worker.groups import Group
+from fencepost._worker.launcher import Launcher
 from fencepost._worker.leases import Leases
-from fencepost._worker.pace import BUDGET
+from fencepost._worker.prefetch import BUDGET
 from fencepost._worker.registry import Registry
 from fencepost._worker.routes import routes
 from fencepost._worker.runs import STOPPING, TIMED_OUT, Run
-from fencepost._worker.starts import Starts
+from fencepost._worker.scheduler import Scheduler
 from fencepost.claims import Claim
 from fencepost.errors import Busy, Closed, Error, ForkedHandle, NewerSchema
 from fencepost.store import Store
@@ -59,19 +59,19 @@ class Loop:
     """
 
     def __init__(
-        self, store: Store, registry: Registry, crew: Crew, names: Collection[str]
+        self, store: Store, registry: Registry, executor: Executor, names: Collection[str]
     ) -> None:
         self.store = store
         self.registry = registry
         self.failure: Error | None = None  # why it ended by itself
         self.released = 0  # messages that were given up or given back
         self.leases: Leases
-        self.flows = FlowDesk(store._file, crew.threads)
-        self._file, self._crew = store._file, crew
+        self.flows = FlowWriter(store._file, executor.threads)
+        self._file, self._executor = store._file, executor
         self._names = names
         self._stopping, self._over = threading.Event(), threading.Event()
         self._grace_until, self._hurried = 0.0, False
-        self._news = 0  # what our runs told us; changed with the crew's lock
+        self._news = 0  # what our runs told us; changed with the executor's lock
         self._seen = 0  # of that, when this turn began
         self._began_at = 0.0  # this turn
         self._said_at = 0.0  # the last turn in which all that had ended was settled
@@ -93,19 +93,19 @@ class Loop:
         """Make the queues that are missing, and begin. Raises as `Store` does."""
         found = routes(self._file, self.registry, self._names)
         self._routes = {route.queue.name: route for route in found}
-        self._clockwork = Clockwork(self._file, self.registry.schedules, self._names)
-        self._desk = Desk(self._file, {route.number: route.queue for route in found})
-        self._starts = Starts(
+        self._scheduler = Scheduler(self._file, self.registry.schedules, self._names)
+        self._channel = Channel(self._file, {route.number: route.queue for route in found})
+        self._launcher = Launcher(
             self,
             self._file,
-            self._crew,
-            self._desk,
+            self._executor,
+            self._channel,
             self._routes,
             give_back=self._give_back,
             clear=self._clear_the_way,
         )
-        self._running = self._starts.running
-        self._groups = self._starts.groups(self._told)
+        self._running = self._launcher.running
+        self._groups = self._launcher.groups(self._told)
         self._group_of = {number: group for group in self._groups for number in group.queues}
         self.leases = Leases(self._file.core, min(route.lease_us for route in found))
         self._thread.start()
@@ -122,12 +122,12 @@ class Loop:
         until = monotonic() + grace
         self._grace_until = min(until, self._grace_until) if self._stopping.is_set() else until
         self._stopping.set()
-        with self._crew.changed:
+        with self._executor.changed:
             self._told()
-            self._crew.changed.notify_all()
+            self._executor.changed.notify_all()
 
     def _told(self) -> None:
-        """Something is to be done: by whom it concerns, with the crew's lock."""
+        """Something is to be done: by whom it concerns, with the executor's lock."""
         self._news += 1
         if self._resting:
             with suppress(Error):
@@ -151,7 +151,7 @@ class Loop:
         finally:
             for group in self._groups:
                 group.give_up()
-                self._starts.take_back(group)  # or it would be begun although nobody settles it
+                self._launcher.take_back(group)  # or it would be begun although nobody settles it
             self.leases.end()
             self.flows.close()
             log.info("%s: stopped", self.store.path)
@@ -175,23 +175,23 @@ class Loop:
                 self._pause,
                 exc_info=not isinstance(error, Error),
             )
-            with self._crew.changed:
-                self._crew.changed.wait(self._pause)
+            with self._executor.changed:
+                self._executor.changed.wait(self._pause)
 
     def _turn(self) -> None:
         self._begin_turn()
         self._watch()
         self._retain()
-        self._clockwork.turn()
+        self._scheduler.turn()
         moved = False
         self._groups.append(self._groups.pop(0))  # each is the first in its turn
         for group in tuple(self._groups):
-            pressed = bool(self._desk) and not self._may_hold()
-            take = None if self._crew.wary else group.reserve(pressed=pressed)
+            pressed = bool(self._channel) and not self._may_hold()
+            take = None if self._executor.wary else group.reserve(pressed=pressed)
             if take is not None:
                 moved |= self._claim(group, take)
                 group.ripen()
-        if self._desk and not self._may_hold():
+        if self._channel and not self._may_hold():
             self._exchange(None)
             moved = True
         if not moved:
@@ -204,17 +204,17 @@ class Loop:
 
     def _exchange(self, take: Take | None) -> list[Claim[Any]]:
         """Settle what had ended when the turn began, and claim."""
-        claims = self._desk.exchange(take)
+        claims = self._channel.exchange(take)
         self._said_at = self._began_at
         return claims
 
     def _may_hold(self) -> bool:
         """
-        Results may wait for the next claim, if one will come soon: there is a stock that is being
+        Results may wait for the next claim, if one will come soon: there is a backlog that is being
         worked off. None waits for longer than the budget.
         """
-        stocked = any(group.stock.left for group in self._groups)
-        return stocked and not self._crew.wary and self._began_at < self._said_at + BUDGET
+        backlogged = any(group.backlog.left for group in self._groups)
+        return backlogged and not self._executor.wary and self._began_at < self._said_at + BUDGET
 
     def _claim(self, group: Group, take: Take) -> bool:
         """One exchange for a group that has room. Whether anything was claimed."""
@@ -229,7 +229,7 @@ class Loop:
         """One exchange. Claims whose names cannot be read just now are given back."""
         claims = self._exchange(take)
         try:
-            self._starts.learn(claims)
+            self._launcher.learn(claims)
         except BaseException:
             self._give_back(claims)
             raise
@@ -249,21 +249,21 @@ class Loop:
         """Nothing was to be done: wait for something to be due, or for a handler to finish."""
         with_room = [group for group in self._groups if group.has_room()]
         waiting = any(group.gathered for group in self._groups)
-        stocked = any(group.stock.left for group in self._groups)
-        if waiting or stocked or self._crew.wary or not with_room:
+        backlogged = any(group.backlog.left for group in self._groups)
+        if waiting or backlogged or self._executor.wary or not with_room:
             self._wait_for_handlers()
         else:
             self._wait_for_messages(with_room)
 
     def _wait_for_handlers(self) -> None:
-        """Who works off a stock does not tell of each end: look in time to hold none for long."""
+        """Who works off a backlog does not tell of each end: look in time to hold none for long."""
         seconds = TICK
-        if any(group.stock.left for group in self._groups):
+        if any(group.backlog.left for group in self._groups):
             left = self._said_at + BUDGET - monotonic()
             seconds = left if left > 0 else BUDGET
-        with self._crew.changed:
+        with self._executor.changed:
             if self._news == self._seen:
-                self._crew.changed.wait(seconds)
+                self._executor.changed.wait(seconds)
 
     def _wait_for_messages(self, groups: Sequence[Group]) -> None:
         """Wait for one from whichever queue, a handler's end, or a stop; claim no more than one."""
@@ -275,7 +275,7 @@ class Loop:
                 return
             slice_us = TICK_US if self._running else 0
             take = Take(
-                queues, 1, until_us=self._clockwork.until_us, slice_us=slice_us, nudges=nudges
+                queues, 1, until_us=self._scheduler.until_us, slice_us=slice_us, nudges=nudges
             )
             found = self._receive(take)
         finally:
@@ -293,7 +293,7 @@ class Loop:
         for group in self._groups:
             runs += group.ended()
         for run in runs:
-            self._crew.trust(run)
+            self._executor.trust(run)
         self._conclude(run for run in runs if not run.abandoned)
 
     def _conclude(self, runs: Iterable[Run]) -> None:
@@ -304,7 +304,7 @@ class Loop:
             verdicts = run.said()
             self._running.discard(run)
             run.cancel = None
-            self._desk.add(run.name, verdicts)
+            self._channel.add(run.name, verdicts)
             claims += run.claims
             if self._stopping.is_set():
                 given_up = (FP.RELEASE, FP.UNKNOWN) if run.abandoned else (FP.RELEASE,)
@@ -317,7 +317,7 @@ class Loop:
             assert run.hold_us is not None
             route = self._routes[run.claims[0]._queue.name]
             self._unread(self._group_of[route.number])
-            self._desk.hold(route.declaration, run.hold_us)
+            self._channel.hold(route.declaration, run.hold_us)
 
     def _abandon(self, run: Run, why: str) -> None:
         """Settle its messages without it. Its slot stays taken until it returns."""
@@ -330,15 +330,15 @@ class Loop:
         What was read ahead goes back to its place. It was never begun, so nobody who stops us is
         told of it.
         """
-        for claim in self._starts.take_back(group, count):
-            self._desk.add(claim._queue.name, [released(claim._key)])
+        for claim in self._launcher.take_back(group, count):
+            self._channel.add(claim._queue.name, [released(claim._key)])
 
     def _give_back(self, claims: Sequence[Claim[Any]]) -> None:
         """What was claimed and cannot start, or not soon enough."""
         if self._stopping.is_set():
             self.released += len(claims)
         for claim in claims:
-            self._desk.add(claim._queue.name, [released(claim._key)])
+            self._channel.add(claim._queue.name, [released(claim._key)])
 
     def _watch(self) -> None:
         """Time-outs, lost leases, and what handlers say about how far they are."""
@@ -354,21 +354,21 @@ class Loop:
             run.tell()
             value = run.take_progress()
             if value is not None:
-                self._desk.note(run.claims[0].id, value)
+                self._channel.note(run.claims[0].id, value)
         for group in self._groups:
-            surplus = group.stock.left if self._crew.wary else group.surplus(now)
+            surplus = group.backlog.left if self._executor.wary else group.surplus(now)
             if surplus:
                 self._unread(group, surplus)
         if now >= self._notes_at:
             self._notes_at = now + NOTES_EVERY
-            self._desk.write_notes()
+            self._channel.write_notes()
 
     def _retain(self) -> None:
         """What retention lets go, in slices that take at most a tenth of the time."""
         began = monotonic()
         if began < self._retain_at:
             return
-        more = self._desk.retain()
+        more = self._channel.retain()
         now = monotonic()
         self._retain_at = now + (9 * (now - began) if more else RETAIN_EVERY)
 
@@ -388,13 +388,13 @@ class Loop:
             log.warning("%s %d did not stop: given up", run.name, run.claims[0].id)
             self._abandon(run, STOPPING)
         for tried in range(LAST_TRIES):
-            if self._desk and not (tried and self._hurried):
+            if self._channel and not (tried and self._hurried):
                 self._survive(self._last_turn)
 
     def _last_turn(self) -> None:
         self._begin_turn()
         self._watch()
-        if self._desk:
+        if self._channel:
             self._exchange(None)
         else:
             self._wait_for_handlers()

@@ -19,7 +19,7 @@ from fencepost._binding.calls import FP
 from fencepost._binding.pack import Verdict
 from fencepost._checks import is_coroutine
 from fencepost._verdicts import QUEUES_OWN, renewed, retry
-from fencepost._worker import points
+from fencepost._worker import failpoints
 from fencepost._worker.contextrun import Arguments, ContextRun
 from fencepost._worker.runs import Host
 from fencepost.claims import QUEUE, Claim
@@ -82,7 +82,7 @@ class ReceiptRun(ContextRun):
         if not self._inbox._completes:
             super()._returned(context, None)
             return
-        points.at("handled", self.name)
+        failpoints.at("handled", self.name)
         refused = self._refused()
         if refused is not None:
             raise LeaseLost(refused)

@@ -29,7 +29,7 @@ from fencepost.store import Store
 from fencepost.transactions import Transaction, Tx, unwrap
 
 if TYPE_CHECKING:
-    from fencepost._worker.flowdesk import FlowDesk
+    from fencepost._worker.flowwriter import FlowWriter
 
 __all__ = ["LOST", "STOPPING", "TIMED_OUT", "Host", "Run", "log_raised"]
 
@@ -46,7 +46,7 @@ class Host(Protocol):
     store: Store
     leases: Leases
     registry: Registry
-    flows: FlowDesk
+    flows: FlowWriter
 
     def clock(self) -> float:
         """Seconds, by which time-outs are counted."""

@@ -20,7 +20,7 @@ from fencepost._binding.calls import FP
 from fencepost._binding.pack import Verdict
 from fencepost._checks import is_coroutine
 from fencepost._verdicts import QUEUES_OWN, acked, begun, retry, text_of, unknown
-from fencepost._worker import points
+from fencepost._worker import failpoints
 from fencepost._worker.contextrun import Arguments, ContextRun
 from fencepost._worker.runs import LOST, STOPPING, Host, log_raised
 from fencepost.claims import Claim
@@ -79,7 +79,7 @@ class SendRun(ContextRun):
         sending: Any = self._handler(delivery)
         await sending
         self._arrived = True
-        points.at("sent", self.name)
+        failpoints.at("sent", self.name)
         self.verdicts = [acked(self._claim._key)]  # also if it is cancelled in this moment
         await asyncio.to_thread(self._mark, self.verdicts[0])
 
@@ -93,7 +93,7 @@ class SendRun(ContextRun):
         if answer != FP.DONE:
             self._why = self._why or LOST
             raise LeaseLost(LOST)
-        points.at("begun", self.name)
+        failpoints.at("begun", self.name)
         with self._gate:
             if self._barred:
                 raise Cancelled(STOPPING)
@@ -102,10 +102,10 @@ class SendRun(ContextRun):
     def _returned(self, context: Context, result: object) -> None:
         if self.coroutine:
             return  # it is marked already
-        points.at("sent", self.name)
+        failpoints.at("sent", self.name)
         verdict = acked(self._claim._key)
         if context._commit(verdict):
-            points.at("committed", self.name)
+            failpoints.at("committed", self.name)
         elif context._settled_in is None:
             self._mark(verdict)
         else:  # in a transaction of the handler's own; if that is there, this changes nothing
@@ -123,7 +123,7 @@ class SendRun(ContextRun):
         self.verdicts = []
         if answer == FP.LOST:
             log.warning("%s it arrived, and was not its worker's any more", self._spoken())
-        points.at("committed", self.name)
+        failpoints.at("committed", self.name)
 
     def _raised(self, error: BaseException) -> None:
         """

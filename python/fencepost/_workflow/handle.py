@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from fencepost import _looking
+from fencepost import _inspect
 from fencepost._binding.calls import FP, OpenTx
 from fencepost._binding.flow import RunRow
-from fencepost._door import Door
+from fencepost._door.inserts import Door
 from fencepost._file import File
 from fencepost._handles import Status, Watched, progress_of
 from fencepost._plans import Ask, Change, End, Plan, here
@@ -168,7 +168,7 @@ class WorkflowHandle(Watched, Generic[R]):
     def _look(self) -> tuple[Status, bool]:
         row = self._run.row()
         found = self._file.core.get(None, row.message)
-        message = next(_looking.messages(self._file, found), None)
+        message = next(_inspect.messages(self._file, found), None)
         state: State = SHOWN_AS.get(row.state, "pending")
         attempt, due, progress = 0, None, None
         if message is not None:

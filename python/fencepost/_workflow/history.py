@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from fencepost._binding.outcomes import Changed
 from fencepost._checks import name_bytes
+from fencepost._workflow.outcomes import Changed
 from fencepost.errors import InvalidArgument
 
 __all__ = ["CHILD", "DEADLINE", "ENDED", "FAILED", "INBOX", "LATE", "PATCH", "RECEIVE", "SIGNAL"]

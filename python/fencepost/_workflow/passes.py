@@ -16,11 +16,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple, NoReturn, Protocol, TypeVar
 
-from fencepost._binding.outcomes import Changed, Suspension, Withdrawn
 from fencepost._checks import is_coroutine
 from fencepost._verdicts import backoff_us
-from fencepost._worker.points import Point
-from fencepost._workflow.carried import carried, raised_as, read_due, write_raised
+from fencepost._worker.failpoints import Point
 from fencepost._workflow.history import (
     FAILED,
     PATCH,
@@ -33,6 +31,8 @@ from fencepost._workflow.history import (
     patch_key,
     tried_key,
 )
+from fencepost._workflow.outcomes import Changed, Suspension, Withdrawn
+from fencepost._workflow.roundtrip import raised_as, read_due, roundtrip, write_raised
 from fencepost.codec import Codec
 from fencepost.errors import PermanentError, RetryLater
 from fencepost.transactions import Transaction
@@ -317,7 +317,7 @@ class Pass:
     ) -> Any:
         value = await within(self._value(call), options.timeout)
         self.ledger.at("step done", self.ledger.workflow, name)
-        body, back = carried(self.codec, value, options.returns, f"the result of {name!r}")
+        body, back = roundtrip(self.codec, value, options.returns, f"the result of {name!r}")
         self.note(Entry(name, STEP, body, started_us))
         return back
 
@@ -334,7 +334,7 @@ class Pass:
         def effect(tx: Transaction) -> bytes:
             value = call(tx)
             self.ledger.at("step done", self.ledger.workflow, name)
-            return carried(self.codec, value, options.returns, f"the result of {name!r}")[0]
+            return roundtrip(self.codec, value, options.returns, f"the result of {name!r}")[0]
 
         stored = await self.ledger.transact(name, started_us, effect)
         self.ledger.at("step recorded", self.ledger.workflow, name)

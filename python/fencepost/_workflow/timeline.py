@@ -13,7 +13,6 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from fencepost._binding.flow import child_outcome
 from fencepost._file import File
-from fencepost._workflow.carried import failure_of, read_moment
 from fencepost._workflow.history import (
     CHILD,
     DEADLINE,
@@ -30,6 +29,7 @@ from fencepost._workflow.history import (
     WORDS,
     Record,
 )
+from fencepost._workflow.roundtrip import failure_of, read_moment
 from fencepost._workflow.runfile import RunFile, RunInfo, Step
 from fencepost.codec import Codec
 from fencepost.errors import Error

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from fencepost._signals import STOPPING, leave
+from fencepost._worker.signals import STOPPING, leave
 from fencepost.cli.database import Database
 from fencepost.cli.output import document, json_option, printable
 
@@ -59,12 +59,12 @@ def dashboard(
     from fencepost import dashboard as room
 
     private = private or not _is_own(host)
-    deeds = room.ALLOWED if ALL in allow else allow
-    token = os.environ.get(TOKEN) or secrets.token_urlsafe(24) if deeds or private else None
+    actions = room.ALLOWED if ALL in allow else allow
+    token = os.environ.get(TOKEN) or secrets.token_urlsafe(24) if actions or private else None
     shown = f"[{host}]" if ":" in host else host
     app = room.app(
         path,
-        allow=deeds,
+        allow=actions,
         token=token,
         private=private,
         hosts=[*room.LOOPBACK, shown, *names],
@@ -74,7 +74,7 @@ def dashboard(
     with _listen(host, port) as listening:
         url = f"http://{shown}:{listening.getsockname()[1]}/" + (f"#token={token}" if token else "")
         if as_json:
-            document({"url": url, "private": private, "allowed": sorted(deeds)})
+            document({"url": url, "private": private, "allowed": sorted(actions)})
         else:
             click.echo(f"{printable(path)}: {url}")
         _serve(app, listening)

@@ -25,7 +25,7 @@ import fencepost
 from fencepost.cli.database import Database
 from fencepost.cli.demo_app import BATCH, TABLES, WORK, Quake, app, quakes
 from fencepost.cli.demo_count import Count, count
-from fencepost.cli.demo_crew import Crew, Watch
+from fencepost.cli.demo_pool import Pool, Watch
 from fencepost.cli.ingest import Ingest
 from fencepost.cli.output import Column, document, drawn, json_option, printable, table
 
@@ -86,17 +86,17 @@ def demo(
         first = _ingest(queue, data)
         say(f"{first.added:,} earthquake reports enqueued in {path}")
         say(f"worker processes: {workers}; kills with SIGKILL to come: {kills}")
-        crew = Crew(path, workers)
+        pool = Pool(path, workers)
         task = bar.add_task("applied", total=len(ids))
-        watch = Watch(store, crew, lambda applied: bar.update(task, completed=applied))
+        watch = Watch(store, pool, lambda applied: bar.update(task, completed=applied))
         killed = []
         for moment in _moments(len(ids), kills, seed):
-            killed.append(_kill(watch, crew, moment))
+            killed.append(_kill(watch, pool, moment))
             say(f"killed worker {killed[-1].process} at {killed[-1].applied:,} applied")
         again = _ingest(queue, data)
         say(f"the same reports enqueued again: {again.known:,} known, {again.added} added")
         watch.until(lambda _applied: watch.left() == 0)
-        crew.stop()
+        pool.stop()
         found = count(store, ids)
         say("every report is settled; this is what the file says")
 
@@ -145,11 +145,11 @@ def _moments(reports: int, kills: int, seed: int | None) -> list[float]:
     return [reports * (number + dice.uniform(0.5, 1.0)) / (kills + 1) for number in range(kills)]
 
 
-def _kill(watch: Watch, crew: Crew, moment: float) -> Kill:
+def _kill(watch: Watch, pool: Pool, moment: float) -> Kill:
     """In the middle of a batch, not right behind the commit that was seen."""
     applied = watch.until(lambda applied: applied >= moment and watch.busy())
     time.sleep(BATCH * WORK / 2)
-    return Kill(crew.kill(), applied)
+    return Kill(pool.kill(), applied)
 
 
 def _bar(console: Console) -> Progress:

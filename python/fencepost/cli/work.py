@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 import fencepost
-from fencepost._signals import STOPPING, leave
+from fencepost._worker.signals import STOPPING, leave
 from fencepost.cli.database import Database
 from fencepost.cli.output import json_option, printable
 from fencepost.cli.supervise import Supervisor, hold

@@ -13,7 +13,7 @@ so that a busy file holds up neither the event loop nor the threads of the appli
     GET  api/lanes                  those of a queue that stand still: queue, after, limit
     GET  api/schedules, api/workers
     POST api/replay, retry, confirm, cancel, release, pause, resume, discard, cancel-run,
-         resume-run                 (deeds.py)
+         resume-run                 (actions.py)
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ import fencepost
 from fencepost import _operator as operator
 from fencepost._file import file_of
 from fencepost._workflow.timeline import timeline
-from fencepost.dashboard import deeds
+from fencepost.dashboard import actions
 from fencepost.dashboard.answers import Refused, answer, in_words, refusal
 from fencepost.dashboard.guard import Rules
 from fencepost.dashboard.source import Source
@@ -122,20 +122,20 @@ def routes(source: Source, rules: Rules) -> Iterator[Route]:
 
         return Route(f"/api/{path}", endpoint, methods=["GET"])
 
-    def post(deed: deeds.Deed[T]) -> Route:
+    def post(action: actions.Action[T]) -> Route:
         async def endpoint(request: Request) -> Response:
             def work() -> Any:
                 with source.store() as store:
-                    return deed.act(store, wanted)
+                    return action.act(store, wanted)
 
             try:
-                rules.may(deed.allowed_as, request)
-                wanted = _wanted(request, await _body(request), deed.type)
+                rules.may(action.allowed_as, request)
+                wanted = _wanted(request, await _body(request), action.type)
             except Refused as refused:
                 return refusal(refused)
             return await answered(work)
 
-        return Route(f"/api/{deed.name}", endpoint, methods=["POST"])
+        return Route(f"/api/{action.name}", endpoint, methods=["POST"])
 
     async def about(request: Request) -> Response:
         return answer(
@@ -158,8 +158,8 @@ def routes(source: Source, rules: Rules) -> Iterator[Route]:
     yield get("lanes", _Lanes, looks.lanes)
     yield get("schedules", _About, looks.schedules)
     yield get("workers", _About, looks.workers)
-    for deed in deeds.DEEDS:
-        yield post(deed)
+    for action in actions.ACTIONS:
+        yield post(action)
 
 
 class _Looks:

@@ -4,8 +4,8 @@ Who may ask, and what every answer says of itself.
     1. The Host header is one of the names that were given: a name that somebody else's DNS leads
        here is refused, so their page cannot read as this one does.
     2. What another site's page sends is refused: by its Origin, and by Sec-Fetch-Site for the API.
-    3. There are no cookies. A deed is a POST of JSON with the token in a header of our own: no form
-       can send that, and a script of another site has to ask first, and nobody here says yes.
+    3. There are no cookies. An action is a POST of JSON with the token in a header of our own: no
+       form can send that, and a script of another site has to ask first, and nobody here says yes.
     4. A token is compared in a time that does not tell how much of it was right.
 """
 
@@ -65,12 +65,12 @@ class Rules(NamedTuple):
     def may(self, name: str, request: Request) -> None:
         """Raises `Refused`, unless it is allowed and the token is there."""
         if name not in self.allowed:
-            raise Refused(403, "not_allowed", f"this dashboard may not {DEEDS.get(name, name)}")
+            raise Refused(403, "not_allowed", f"this dashboard may not {ACTIONS.get(name, name)}")
         if not self.has_token(request):
             raise Refused(401, "token", "this needs the token")
 
 
-DEEDS: Final = {"payloads": "show payloads", "pause": "pause or resume"}
+ACTIONS: Final = {"payloads": "show payloads", "pause": "pause or resume"}
 
 
 class Guard:

@@ -1,7 +1,7 @@
 """
 The file that is looked at: a store that somebody has open, or a path.
 
-Of a path nothing is held. Its status is read from outside; for a listing or a deed the file is
+Of a path nothing is held. Its status is read from outside; for a listing or an action the file is
 opened, and closed again, so it may be missing, replaced or restored between two requests.
 """
 

@@ -77,8 +77,8 @@ const FIELDS = [
   ["code", (m) => m.failure?.code],
 ];
 
-/** One message; `deeds`: [label, act] of what may be done to it. */
-export function one(app, message, deeds) {
+/** One message; `actions`: [label, act] of what may be done to it. */
+export function one(app, message, actions) {
   const payload = h("div", { class: "payload" });
   const show = async () => {
     if (!await unlocked("To show a payload needs the token.")) return;
@@ -96,16 +96,16 @@ export function one(app, message, deeds) {
     h("dl", { class: "fields" }, rows.map(([name, value]) => [h("dt", null, name), h("dd", null, value)])),
     message.failure?.text ? block(message.failure.text) : null,
     payload,
-  ], deeds, app.may("payloads") ? h("button", { onclick: show }, "Show payload") : h("small", { class: "dim" }, "Payloads are not shown by this dashboard."));
+  ], actions, app.may("payloads") ? h("button", { onclick: show }, "Show payload") : h("small", { class: "dim" }, "Payloads are not shown by this dashboard."));
 }
 
-/** Something over the page under a title; `deeds`: [label, act, style] of what may be done to it. */
-export function over(title, content, deeds, foot = null) {
+/** Something over the page under a title; `actions`: [label, act, style] of what may be done to it. */
+export function over(title, content, actions, foot = null) {
   const dialog = h("dialog", { class: "message", "aria-labelledby": "one-title" },
     h("div", { class: "row" }, h("h2", { id: "one-title" }, title), h("span", { class: "space" }),
       h("button", { class: "quiet icon", "aria-label": "Close", onclick: () => dialog.close("") }, "✕")),
     content,
-    foot || deeds.length ? h("div", { class: "row end" }, foot, h("span", { class: "space" }),
-      deeds.map(([label, act, style]) => h("button", { class: style, onclick: () => { dialog.close(""); act(); } }, label))) : null);
+    foot || actions.length ? h("div", { class: "row end" }, foot, h("span", { class: "space" }),
+      actions.map(([label, act, style]) => h("button", { class: style, onclick: () => { dialog.close(""); act(); } }, label))) : null);
   return shown(dialog);
 }

@@ -12,7 +12,7 @@ const say = (counts) => Object.entries(counts).map(([word, count]) => `${number(
 const named = (messages) => messages.map(({ id, generation }) => ({ id, generation }));
 
 /** What may be done in each state: [name, label, ask(messages) -> body or null, style]. */
-const DEEDS = {
+const ACTIONS = {
   dead: [["replay", "Replay", () => ({}), "primary"]],
   unknown: [
     ["confirm", "It arrived", (messages) => question({
@@ -132,7 +132,7 @@ export function listing(app, params, { state: fixed = null, title, about, queues
     draw();
   }
 
-  const deeds = () => (DEEDS[state] ?? []).filter(([name]) => app.may(name));
+  const actions = () => (ACTIONS[state] ?? []).filter(([name]) => app.may(name));
 
   async function act([name, , ask], messages) {
     const given = await ask(messages);
@@ -194,18 +194,18 @@ export function listing(app, params, { state: fixed = null, title, about, queues
   }
 
   function open(message) {
-    one(app, message, deeds().map((deed) => [deed[1], () => act(deed, [message]), deed[3]]));
+    one(app, message, actions().map((action) => [action[1], () => act(action, [message]), action[3]]));
   }
 
   function drawBulk() {
     const messages = rows.filter((row) => chosen.has(row.id));
-    const able = deeds();
+    const able = actions();
     if (!able.length) return void bulk.replaceChildren();
     const all = h("input", { type: "checkbox", id: "all", checked: messages.length > 0 && messages.length === rows.length,
       onchange: (event) => { rows.forEach((row) => event.target.checked ? chosen.add(row.id) : chosen.delete(row.id)); draw(); } });
     bulk.replaceChildren(
       h("label", { class: "check" }, all, messages.length ? `${messages.length} chosen` : "All on this page"),
-      ...able.map((deed) => h("button", { class: deed[3], disabled: !messages.length, onclick: () => act(deed, messages) }, deed[1])),
+      ...able.map((action) => h("button", { class: action[3], disabled: !messages.length, onclick: () => act(action, messages) }, action[1])),
       h("span", { class: "space" }),
       ...(state === "dead" && app.may("replay") ? [h("button", { onclick: replayAll, disabled: !rows.length }, "Replay all…")] : []),
       ...(state === "dead" && app.may("discard") ? [h("button", { onclick: discard, class: "quiet" }, "Discard…")] : []));
@@ -218,7 +218,7 @@ export function listing(app, params, { state: fixed = null, title, about, queues
   };
   const fails = () => rows.some((m) => m.failure);
   const columns = () => [
-    ...(deeds().length ? [{ name: "", class: "pick", cell: (m) => h("input", { type: "checkbox", "aria-label": `Choose ${m.id}`,
+    ...(actions().length ? [{ name: "", class: "pick", cell: (m) => h("input", { type: "checkbox", "aria-label": `Choose ${m.id}`,
       checked: chosen.has(m.id), onchange: (event) => choose(m, event.target.checked) }) }] : []),
     { name: "id", right: true, cell: (m) => h("button", { class: "link", "data-open": m.id, onclick: () => open(m) }, m.id) },
     ...(filters.queue ? [] : [{ name: "queue", cell: (m) => m.queue }]),

@@ -187,7 +187,7 @@ function drawLock() {
   const locks = app.about && (app.about.allowed.length > 0 || app.about.private);
   $("unlock").hidden = !locks;
   $("unlock").textContent = token() ? "Lock" : "Unlock";
-  $("unlock").title = token() ? "Forget the token" : "Give the token that deeds need";
+  $("unlock").title = token() ? "Forget the token" : "Give the token that actions need";
 }
 
 // ---- hands ----

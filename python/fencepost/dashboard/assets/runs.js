@@ -56,11 +56,11 @@ export function runs(app, params) {
       h("button", { disabled: !told.next, onclick: () => { trail.push(after); after = told.next; load(); } }, "Further ›")] : []));
   }
 
-  async function act(deed, id) {
-    if (deed === "cancel-run" && !await question({
+  async function act(action, id) {
+    if (action === "cancel-run" && !await question({
       title: `Cancel ${id}?`, text: "Nothing further of it begins, nor of its children. What is under way ends, and is recorded.", action: "Cancel it", danger: true,
     })) return;
-    await app.act(deed, { id }, (said) => `${id}: ${said.outcome}.`);
+    await app.act(action, { id }, (said) => `${id}: ${said.outcome}.`);
     load();
   }
 

@@ -1,7 +1,7 @@
 """
 What coroutines wait for, and the few threads that do it for them.
 
-A parcel is one call of one coroutine. It stands in a line until a thread takes it; as long as it
+A waiter is one call of one coroutine. It stands in a line until a thread takes it; as long as it
 stands it can be withdrawn, and then nothing of it has happened. What was taken happens, whether its
 coroutine still waits or not. Its answer goes back to the event loop that it came from, together
 with all others that are for the same loop.
@@ -15,14 +15,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
-__all__ = ["Hands", "Parcel", "deliver"]
+__all__ = ["Threads", "Waiter", "deliver"]
 
 T = TypeVar("T")
 
 LINGER: Final = 5.0  # seconds that a thread without anything to do stays for the next thing
 
 
-class Parcel(Generic[T]):
+class Waiter(Generic[T]):
     """`lock` is that of the line it stands in, and is held when `unwanted` is changed."""
 
     __slots__ = ("error", "future", "lock", "loop", "unwanted", "value")
@@ -64,37 +64,37 @@ class Parcel(Generic[T]):
         """It has happened, and nobody is there to hear of it."""
 
 
-def deliver(parcels: Iterable[Parcel[Any]]) -> None:
+def deliver(waiters: Iterable[Waiter[Any]]) -> None:
     """Their values and errors go to their loops; from any thread."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[Parcel[Any]]] = {}
-    for parcel in parcels:
-        if parcel.loop is not None:
-            by_loop.setdefault(parcel.loop, []).append(parcel)
+    by_loop: dict[asyncio.AbstractEventLoop, list[Waiter[Any]]] = {}
+    for waiter in waiters:
+        if waiter.loop is not None:
+            by_loop.setdefault(waiter.loop, []).append(waiter)
     for loop, several in by_loop.items():
         try:
             loop.call_soon_threadsafe(_tell, several)
         except RuntimeError:  # the loop is closed: nobody waits there any more
-            for parcel in several:
-                parcel.unheard()
+            for waiter in several:
+                waiter.unheard()
 
 
-def _tell(parcels: Sequence[Parcel[Any]]) -> None:
-    for parcel in parcels:
-        assert parcel.future is not None
-        if parcel.future.done():
-            parcel.unheard()
-        elif parcel.error is not None:
-            parcel.future.set_exception(parcel.error)
+def _tell(waiters: Sequence[Waiter[Any]]) -> None:
+    for waiter in waiters:
+        assert waiter.future is not None
+        if waiter.future.done():
+            waiter.unheard()
+        elif waiter.error is not None:
+            waiter.future.set_exception(waiter.error)
         else:
-            parcel.future.set_result(parcel.value)
+            waiter.future.set_result(waiter.value)
 
 
-class Hands:
+class Threads:
     """
     Up to `threads` daemon threads that take what stands in one line, up to `most` at once.
 
-    They come with the first parcels, and go when for a while there were none: a store that nobody
-    closed keeps none. `work` answers for each parcel that it was given; what it raises is told to
+    They come with the first waiters, and go when for a while there were none: a store that nobody
+    closed keeps none. `work` answers for each waiter that it was given; what it raises is told to
     all of them.
     """
 
@@ -108,31 +108,31 @@ class Hands:
         self._work = work
         self._most = most
         self._room = threads
-        self._line: deque[Parcel[Any]] = deque()
+        self._line: deque[Waiter[Any]] = deque()
         self._threads = 0
         self._idle = 0
         self._linger = LINGER
 
-    def put(self, parcels: Sequence[Parcel[Any]], *, first: bool = False) -> None:
+    def put(self, waiters: Sequence[Waiter[Any]], *, first: bool = False) -> None:
         """Line them up, behind all others or in front. `RuntimeError`: there is no thread left."""
         with self.changed:
             if first:
-                self._line.extendleft(reversed(parcels))
+                self._line.extendleft(reversed(waiters))
             else:
-                self._line.extend(parcels)
+                self._line.extend(waiters)
             if self._idle:
                 self.changed.notify()
             elif self._threads < self._room:
-                self._begin(parcels)
+                self._begin(waiters)
 
-    def _begin(self, parcels: Sequence[Parcel[Any]]) -> None:
+    def _begin(self, waiters: Sequence[Waiter[Any]]) -> None:
         name = f"fencepost-{self._name}-{self._threads + 1}"
         try:
             threading.Thread(target=self._serve, name=name, daemon=True).start()
         except RuntimeError:
             if self._threads == 0:
-                for parcel in parcels:
-                    self._line.remove(parcel)
+                for waiter in waiters:
+                    self._line.remove(waiter)
                 raise
         else:
             self._threads += 1
@@ -151,16 +151,16 @@ class Hands:
             )
 
     def _serve(self) -> None:
-        while parcels := self._next():
+        while waiters := self._next():
             try:
-                self._work(parcels)
+                self._work(waiters)
             except BaseException as error:  # of ours; the coroutines must not wait for ever
-                for parcel in parcels:
-                    parcel.error = error
-                deliver(parcels)
-            del parcels  # an idle thread keeps nothing alive
+                for waiter in waiters:
+                    waiter.error = error
+                deliver(waiters)
+            del waiters  # an idle thread keeps nothing alive
 
-    def _next(self) -> list[Parcel[Any]]:
+    def _next(self) -> list[Waiter[Any]]:
         """What is to be done next; empty: the thread may go."""
         with self.changed:
             while True:
@@ -175,12 +175,12 @@ class Hands:
                     self._threads -= 1
                     return []
 
-    def _taken(self) -> list[Parcel[Any]]:
-        taken: list[Parcel[Any]] = []
+    def _taken(self) -> list[Waiter[Any]]:
+        taken: list[Waiter[Any]] = []
         while self._line and len(taken) < self._most:
-            parcel = self._line.popleft()
-            if parcel.unwanted:
-                parcel.skipped()
+            waiter = self._line.popleft()
+            if waiter.unwanted:
+                waiter.skipped()
             else:
-                taken.append(parcel)
+                taken.append(waiter)
         return taken

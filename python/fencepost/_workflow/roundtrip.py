@@ -23,7 +23,7 @@ from fencepost.errors import InvalidArgument, JobFailed, PayloadError, Permanent
 from fencepost.spans import moment, moment_us
 from fencepost.values import Failure
 
-__all__ = ["Raised", "carried", "failure_of", "raised_as", "read_due", "read_moment"]
+__all__ = ["Raised", "failure_of", "raised_as", "read_due", "read_moment", "roundtrip"]
 __all__ += ["returns_of", "write_moment", "write_raised"]
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ def returns_of(fn: Callable[..., Any], codec: Codec) -> Any:
     return returns
 
 
-def carried(codec: Codec, value: object, returns: Any, what: str) -> tuple[bytes, Any]:
+def roundtrip(codec: Codec, value: object, returns: Any, what: str) -> tuple[bytes, Any]:
     """The value as bytes, and as it comes back. `PayloadError` if it does not come back equal."""
     body = codec.encode(value)
     try:

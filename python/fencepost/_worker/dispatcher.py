@@ -10,27 +10,29 @@ from fencepost._file import File
 from fencepost._verdicts import UNKNOWN_NAME_US, later
 from fencepost._worker.batchrun import BatchRun
 from fencepost._worker.boxrun import box_run
-from fencepost._worker.desk import Desk
+from fencepost._worker.channel import Channel
 from fencepost._worker.flowrun import WorkflowRun
 from fencepost._worker.jobrun import JobRun
 from fencepost._worker.routes import Route
 from fencepost._worker.runs import Host, Run
 from fencepost.claims import Claim
 
-__all__ = ["Making"]
+__all__ = ["Dispatcher"]
 
 log: Final = logging.getLogger("fencepost.worker")
 
 Claims = Sequence[Claim[Any]]
 
 
-class Making:
+class Dispatcher:
     """For one host, by the names of its queues."""
 
-    def __init__(self, host: Host, file: File, desk: Desk, routes: Mapping[str, Route]) -> None:
+    def __init__(
+        self, host: Host, file: File, channel: Channel, routes: Mapping[str, Route]
+    ) -> None:
         self._host = host
         self._file = file
-        self._desk = desk
+        self._channel = channel
         self._routes = routes
         self._names = {0: ""}  # of kinds, by their numbers
 
@@ -44,7 +46,7 @@ class Making:
         return BatchRun(self._host, route.queue, claims)
 
     def alone(self, claim: Claim[Any]) -> Run | None:
-        """None: nobody here knows what it is for, and the desk is told so."""
+        """None: nobody here knows what it is for, and the channel is told so."""
         route = self._routes[claim._queue.name]
         if route.handler:
             return self.together(route, [claim])
@@ -58,7 +60,7 @@ class Making:
             return JobRun(self._host, job, claim, route.queue.name)
         log.warning("message %d is for %r, which this App does not know", claim.id, name)
         text = "no worker knew this name"
-        self._desk.add(name, [later(claim._key, UNKNOWN_NAME_US, "unknown_name", name, text)])
+        self._channel.add(name, [later(claim._key, UNKNOWN_NAME_US, "unknown_name", name, text)])
         return None
 
     def _pass(self, name: str, claim: Claim[Any]) -> Run | None:

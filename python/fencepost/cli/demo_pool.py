@@ -18,7 +18,7 @@ LOOK_SECONDS = 0.02  # between two looks at the file
 PATIENCE_SECONDS = 30.0  # with nothing applied, before the demo gives up
 
 
-class Crew:
+class Pool:
     """The worker processes. They die with the demo, however it ends; what they log is in `log`."""
 
     def __init__(self, path: str, size: int) -> None:
@@ -62,15 +62,15 @@ class Crew:
 class Watch:
     """Looks at the file until it says what is waited for; tells how much is applied meanwhile."""
 
-    def __init__(self, store: fencepost.Store, crew: Crew, tell: Callable[[int], None]) -> None:
+    def __init__(self, store: fencepost.Store, pool: Pool, tell: Callable[[int], None]) -> None:
         self._store = store
-        self._crew = crew
+        self._pool = pool
         self._tell = tell
 
     def busy(self) -> bool:
         """Whether all workers hold something: more is leased than all but one of them could."""
         counts: dict[str, int] = self._store.stats()["queues"][demo_app.quakes.name]
-        others = (len(self._crew) - 1) * demo_app.BATCH
+        others = (len(self._pool) - 1) * demo_app.BATCH
         return counts["leased"] > others or counts["pending"] == 0
 
     def left(self) -> int:
@@ -84,13 +84,13 @@ class Watch:
         """
         applied, moved = self._applied(), time.monotonic()
         while not fact(applied):
-            self._crew.check()
+            self._pool.check()
             time.sleep(LOOK_SECONDS)
             before, applied = applied, self._applied()
             if applied != before:
                 moved = time.monotonic()
             elif time.monotonic() - moved > PATIENCE_SECONDS:
-                raise click.ClickException(f"nothing moves any more: see {self._crew.log}")
+                raise click.ClickException(f"nothing moves any more: see {self._pool.log}")
         return applied
 
     def _applied(self) -> int:

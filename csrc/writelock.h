@@ -7,8 +7,8 @@
 **      has woken up.
 **   3. A time-out is the caller's: none is told as long as it has patience.
 */
-#ifndef FENCEPOST_SHARING_H
-#define FENCEPOST_SHARING_H
+#ifndef FENCEPOST_WRITELOCK_H
+#define FENCEPOST_WRITELOCK_H
 
 #include "store.h"
 
@@ -21,9 +21,9 @@ enum {
 };
 
 /* Once, on an opened store. */
-void sharing_install(fp_store *store);
+void writelock_install(fp_store *store);
 /* Before the lock is asked for: until when the caller has patience. After: it came, or not. */
-void sharing_ask(fp_store *store, int64_t until_us);
-void sharing_asked(fp_store *store, bool got);
+void writelock_ask(fp_store *store, int64_t until_us);
+void writelock_asked(fp_store *store, bool got);
 
 #endif

@@ -12,7 +12,7 @@ from fencepost import App
 from fencepost._binding.pack import Take, Verdict
 from fencepost._file import File
 from fencepost._verdicts import acked
-from fencepost._worker.desk import Desk
+from fencepost._worker.channel import Channel
 from fencepost.policies import declared
 from harness_worker import lease
 
@@ -22,10 +22,10 @@ def test_a_verdict_that_is_refused_fails_only_its_own_message(app: App) -> None:
     queue = app.store.queue("q", addressed=True, listed=True, keep=3600)
     queue.enqueue_many(range(3))
     first, second, third = queue.claim(3)
-    desk = Desk(app.store._file, {})
-    desk.add("q", [acked(first._key), Verdict(*second._key, 99), acked(third._key, b"7")])
-    assert desk.exchange(None) == []
-    assert not desk
+    channel = Channel(app.store._file, {})
+    channel.add("q", [acked(first._key), Verdict(*second._key, 99), acked(third._key, b"7")])
+    assert channel.exchange(None) == []
+    assert not channel
     assert {message.id for message in app.store.messages("done")} == {first.id, third.id}
     (dead,) = app.store.messages("dead")
     assert dead.id == second.id
@@ -38,13 +38,13 @@ def test_verdicts_wait_while_the_store_is_busy(app: App, path: Path) -> None:
     queue = app.store.queue("q")
     queue.enqueue(1)
     (claim,) = queue.claim()
-    desk = Desk(app.store._file, {})
-    desk._core.patience = 0.0
-    desk.add("q", [acked(claim._key)])
+    channel = Channel(app.store._file, {})
+    channel._core.patience = 0.0
+    channel.add("q", [acked(claim._key)])
     with fencepost.open(path) as other, other.transaction(), pytest.raises(fencepost.Busy):
-        desk.exchange(None)
-    assert desk
-    desk.exchange(None)
+        channel.exchange(None)
+    assert channel
+    channel.exchange(None)
     assert queue.size() == 0
 
 
@@ -76,17 +76,17 @@ def test_a_look_for_nothing_takes_no_turn(app: App, path: Path) -> None:
     """Nothing is due: the core sees it on the reader, also while somebody else is writing."""
     app.store.queue("q").enqueue(1, delay=60)
     number = app.store._file.find("q")
-    desk = Desk(app.store._file, {})
-    desk._core.patience = 0.0
+    channel = Channel(app.store._file, {})
+    channel._core.patience = 0.0
     with fencepost.open(path) as other, other.transaction():
-        assert desk.exchange(Take([number], 1)) == []
+        assert channel.exchange(Take([number], 1)) == []
 
 
 def test_a_queue_is_held_for_its_max_age_at_the_most(app: App) -> None:
     """A handler's slip of the pen must not shut a queue for years."""
     app.store.queue("q", max_age=60).enqueue(1)
-    desk = Desk(app.store._file, {})
-    desk.hold(declared("q", {}), 10**15)
+    channel = Channel(app.store._file, {})
+    channel.hold(declared("q", {}), 10**15)
     now = app.store._file.core.now()
     held = app.store._file.core.queue_find(None, b"q")[1]["held_until_us"]
     assert now < held <= now + 60_000_000

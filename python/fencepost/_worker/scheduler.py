@@ -20,7 +20,7 @@ from fencepost._worker.schedule import MISSED, Schedule, latest
 from fencepost.errors import QueueFull
 from fencepost.spans import MOMENT_MAX, SECOND
 
-__all__ = ["Clockwork"]
+__all__ = ["Scheduler"]
 
 PATIENCE: Final = 1.0  # seconds to wait for the turn
 AGAIN_US: Final = SECOND // 2  # when one could not fire: its last run is active, its queue is full
@@ -30,7 +30,7 @@ STATE: Final = 3  # in fp_get's records
 log: Final = logging.getLogger("fencepost.worker")
 
 
-class Clockwork:
+class Scheduler:
     """The schedules of one file; `until_us` is when the next one is due."""
 
     def __init__(

@@ -1,4 +1,4 @@
-#include "revive.h"
+#include "replay.h"
 
 #include "key.h"
 
@@ -95,8 +95,8 @@ static int bring_back(txn *t, int64_t id, const ended *e, const facts *f, int64_
   return code;
 }
 
-int revive(txn *t, void *argument, fp_error *err) {
-  reviving *g = argument;
+int replay(txn *t, void *argument, fp_error *err) {
+  replaying *g = argument;
   int code = FP_OK;
   for (int32_t i = 0; code == FP_OK && i < g->count; i++) {
     int64_t id = g->pairs[2 * i];

@@ -1,4 +1,4 @@
-"""What the dashboard may do: each deed has the outcomes that the command line tells."""
+"""What the dashboard may do: each action has the outcomes that the command line tells."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_dead_letters_are_replayed_once_by_whoever_saw_them(web: Web, store: Sto
 def test_what_a_filter_finds_is_replayed_page_by_page(
     web: Web, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fencepost.dashboard.deeds.PAGE", 2)
+    monkeypatch.setattr("fencepost.dashboard.actions.PAGE", 2)
     dead(store, *range(5))
     dead(store, 9, name="other")
     asked: dict[str, Any] = {"found": {"queue": "q"}, "apply": False}
@@ -123,8 +123,8 @@ def test_runs_are_cancelled_and_what_failed_goes_on(path: Path) -> None:
     fill(path)
     web = Web(dashboard.app(path, allow=["cancel", "replay"], token=TOKEN), token=TOKEN)
 
-    def told(deed: str, number: int) -> str:
-        outcome: str = web.post(deed, {"id": f"refund of order {number}"})["outcome"]
+    def told(action: str, number: int) -> str:
+        outcome: str = web.post(action, {"id": f"refund of order {number}"})["outcome"]
         return outcome
 
     assert [told("cancel-run", number) for number in (25, 21, 99)] == ["cancelled", "ended", "gone"]

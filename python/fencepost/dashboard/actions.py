@@ -1,4 +1,4 @@
-"""What the dashboard may do, where it is allowed: each deed by its name, and what it is told."""
+"""What the dashboard may do, where it is allowed: each action by its name, and what it is told."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import fencepost
 from fencepost import _operator as operator
 from fencepost.errors import InvalidArgument
 
-__all__ = ["DEEDS", "Deed"]
+__all__ = ["ACTIONS", "Action"]
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ class Wanted(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Named(msgspec.Struct, forbid_unknown_fields=True):
-    """Messages; `delay` in seconds and `note` where the deed takes one."""
+    """Messages; `delay` in seconds and `note` where the action takes one."""
 
     messages: Annotated[list[Wanted], msgspec.Meta(min_length=1, max_length=PAGE)]
     delay: Delay = 0
@@ -86,7 +86,7 @@ class Discard(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True)
-class Deed(Generic[T]):
+class Action(Generic[T]):
     """Its address, what it is allowed as, what it is told, and what it does."""
 
     name: str
@@ -172,15 +172,15 @@ def _discard(store: fencepost.Store, wanted: Discard) -> dict[str, Any]:
     return {"count": count, "applied": wanted.apply, "more": count == SLICE}
 
 
-DEEDS: Final[tuple[Deed[Any], ...]] = (
-    Deed("replay", "replay", Replay, _replay),
-    Deed("retry", "retry", Named, _retry),
-    Deed("confirm", "confirm", Named, _confirm),
-    Deed("cancel", "cancel", Named, _cancel),
-    Deed("pause", "pause", OfQueue, _pause),
-    Deed("resume", "pause", OfQueue, _resume),
-    Deed("release", "release", OfLane, _release),
-    Deed("cancel-run", "cancel", OfRun, _cancel_run),
-    Deed("resume-run", "replay", OfRun, _resume_run),
-    Deed("discard", "discard", Discard, _discard),
+ACTIONS: Final[tuple[Action[Any], ...]] = (
+    Action("replay", "replay", Replay, _replay),
+    Action("retry", "retry", Named, _retry),
+    Action("confirm", "confirm", Named, _confirm),
+    Action("cancel", "cancel", Named, _cancel),
+    Action("pause", "pause", OfQueue, _pause),
+    Action("resume", "pause", OfQueue, _resume),
+    Action("release", "release", OfLane, _release),
+    Action("cancel-run", "cancel", OfRun, _cancel_run),
+    Action("resume-run", "replay", OfRun, _resume_run),
+    Action("discard", "discard", Discard, _discard),
 )

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from fencepost._binding import calls
 from fencepost._checks import path_bytes
-from fencepost._looking import counted
+from fencepost._inspect import counted
 from fencepost.spans import moment_us
 from fencepost.values import StrPath
 

@@ -18,8 +18,8 @@ from typing import Any, Final
 from fencepost._binding.bridge import Bridge
 from fencepost._binding.calls import Core, OpenTx, Watched
 from fencepost._binding.pack import Packed, Settle, Take
-from fencepost._worker import points
-from fencepost._worker.points import Point
+from fencepost._worker import failpoints
+from fencepost._worker.failpoints import Point
 from fencepost.errors import InvalidArgument
 from fencepost.spans import MOMENT_MAX
 
@@ -78,7 +78,7 @@ def crash_at(of: object, point: Point, name: str, times: int) -> Iterator[None]:
             left -= 1
             life.end(f"{' '.join(names)} at {at!r}")
 
-    unwatch = points.watch(watcher)
+    unwatch = failpoints.watch(watcher)
     try:
         yield
     finally:

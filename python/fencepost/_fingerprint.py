@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
-__all__ = ["sameness"]
+__all__ = ["fingerprint"]
 
 
 class _Written(str):
@@ -29,7 +29,7 @@ class _Twice(ValueError):
     pass
 
 
-def sameness(body: bytes, headers: Mapping[str, str]) -> bytes:
+def fingerprint(body: bytes, headers: Mapping[str, str]) -> bytes:
     """32 bytes, equal for equal bodies with equal headers."""
     try:
         said = repr(

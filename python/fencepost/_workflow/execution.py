@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from fencepost._binding import outcomes
-from fencepost._binding.outcomes import (
+from fencepost._workflow import outcomes
+from fencepost._workflow.outcomes import (
     Changed,
     Completed,
     Failed,
@@ -24,10 +24,10 @@ from fencepost._binding.outcomes import (
 from fencepost._workflow.passes import Pass
 from fencepost.errors import PayloadError, PermanentError
 
-__all__ = ["conduct"]
+__all__ = ["execute"]
 
 
-async def conduct(p: Pass, body: Coroutine[Any, Any, Any]) -> Outcome:
+async def execute(p: Pass, body: Coroutine[Any, Any, Any]) -> Outcome:
     """
     Run the workflow's function, and let what is under way end. What is left to be recorded stays in
     `p.pending`, to go with the outcome.

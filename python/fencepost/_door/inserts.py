@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from fencepost._binding.calls import FP
 from fencepost._binding.pack import POLICY_FIELDS, Put, Settle, Verdict
-from fencepost._drivers import KeyTaken, driver_of
+from fencepost._door.drivers import KeyTaken, driver_of
 from fencepost._file import File
 from fencepost.errors import Conflict, Error, LeaseLost
 from fencepost.policies import Declaration

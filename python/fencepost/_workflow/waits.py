@@ -13,9 +13,7 @@ from typing import Any
 
 import msgspec
 
-from fencepost._binding.outcomes import weightiest
 from fencepost._checks import shown
-from fencepost._workflow.carried import read_moment, write_moment
 from fencepost._workflow.history import (
     CHILD,
     DEADLINE,
@@ -29,7 +27,9 @@ from fencepost._workflow.history import (
     ended_key,
     signal_key,
 )
+from fencepost._workflow.outcomes import weightiest
 from fencepost._workflow.passes import Pass, kept
+from fencepost._workflow.roundtrip import read_moment, write_moment
 
 __all__ = ["child", "gather", "receive", "sleep", "wait"]
 

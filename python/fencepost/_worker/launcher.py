@@ -10,15 +10,15 @@ from time import monotonic
 from typing import Final
 
 from fencepost._file import File
-from fencepost._worker.crew import Crew, Stock
-from fencepost._worker.desk import Desk
+from fencepost._worker.channel import Channel
+from fencepost._worker.dispatcher import Claims, Dispatcher
+from fencepost._worker.executor import Backlog, Executor
 from fencepost._worker.groups import AHEAD_MAX, Batches, Group, Singles
-from fencepost._worker.making import Claims, Making
 from fencepost._worker.routes import Route
 from fencepost._worker.runs import Host, Run
 from fencepost.spans import SECOND
 
-__all__ = ["Starts"]
+__all__ = ["Launcher"]
 
 WARY: Final = 1.0  # seconds in which a message that may be deadly shows what it is
 BEGUN: Final = 0.5  # of its lease, by when a handler has begun; else its message is given back
@@ -27,15 +27,15 @@ AHEAD_LEASE_US: Final = SECOND  # where a lease is shorter, nothing is read ahea
 log: Final = logging.getLogger("fencepost.worker")
 
 
-class Starts:
-    """For one loop. `running` has every run from its start on, those that wait in a stock, too."""
+class Launcher:
+    """For one loop. `running` has every run from its start on, those in a backlog, too."""
 
     def __init__(
         self,
         host: Host,
         file: File,
-        crew: Crew,
-        desk: Desk,
+        executor: Executor,
+        channel: Channel,
         routes: Mapping[str, Route],
         *,
         give_back: Callable[[Claims], None],
@@ -43,24 +43,24 @@ class Starts:
     ) -> None:
         self.running: set[Run] = set()
         self._host = host
-        self._crew = crew
+        self._executor = executor
         self._routes = routes
-        self._making = Making(host, file, desk, routes)
-        self.learn = self._making.learn
+        self._dispatcher = Dispatcher(host, file, channel, routes)
+        self.learn = self._dispatcher.learn
         self._give_back = give_back
         self._clear = clear  # called before what may be deadly begins
 
     def take_back(self, group: Group, count: int | None = None) -> Claims:
         """Up to so many, or all, of those that no slot is coming for, the last ones first."""
         runs: list[Run] = []
-        stock = group.stock
-        count = stock.left if count is None else count
-        while len(runs) < count and stock.waiting:
+        backlog = group.backlog
+        count = backlog.left if count is None else count
+        while len(runs) < count and backlog.waiting:
             try:
-                runs.append(stock.waiting.pop())
+                runs.append(backlog.waiting.pop())
             except IndexError:  # a thread was faster
                 break
-        stock.out -= len(runs)
+        backlog.out -= len(runs)
         return self._forget(runs)
 
     def groups(self, told: Callable[[], None]) -> list[Group]:
@@ -79,7 +79,7 @@ class Starts:
                 groups.append(
                     Singles(
                         [route.number for route in routes],
-                        self._crew,
+                        self._executor,
                         self._singles,
                         told,
                         coroutine=coroutine,
@@ -89,7 +89,7 @@ class Starts:
         groups += [
             Batches(
                 route.number,
-                self._crew,
+                self._executor,
                 partial(self._batch, route),
                 told,
                 coroutine=route.coroutine,
@@ -105,45 +105,45 @@ class Starts:
 
     def _singles(self, group: Group, claims: Claims, slots: int) -> None:
         """Each by itself. The slots are of the sort that their group needs."""
-        runs = [run for claim in claims if (run := self._making.alone(claim)) is not None]
+        runs = [run for claim in claims if (run := self._dispatcher.alone(claim)) is not None]
         self._launch(group, runs, slots)
 
     def _batch(self, route: Route, group: Group, claims: Claims, slots: int) -> None:
         """All of them together."""
-        self._launch(group, [self._making.together(route, claims)], slots)
+        self._launch(group, [self._dispatcher.together(route, claims)], slots)
 
     # ---- letting them run ------------------------------------------------------------------------
 
     def _launch(self, group: Group, runs: list[Run], slots: int) -> None:
         """
-        Those of the group's own sort have a slot or a place in its stock; the others need a slot of
-        the other sort, and are given back if there is none.
+        Those of the group's own sort have a slot or a place in its backlog; the others need a slot
+        of the other sort, and are given back if there is none.
         """
-        own = [run for run in runs if run.coroutine == group.stock.coroutine]
-        self._begin(group.stock, own, slots)
+        own = [run for run in runs if run.coroutine == group.backlog.coroutine]
+        self._begin(group.backlog, own, slots)
         if len(own) < len(runs):
-            others = [run for run in runs if run.coroutine != group.stock.coroutine]
-            found = self._crew.reserve(len(others), coroutine=group.other.coroutine)
+            others = [run for run in runs if run.coroutine != group.backlog.coroutine]
+            found = self._executor.reserve(len(others), coroutine=group.other.coroutine)
             self._begin(group.other, others[:found], found)
             self._give_back([claim for run in others[found:] for claim in run.claims])
 
-    def _begin(self, stock: Stock, runs: list[Run], slots: int) -> None:
+    def _begin(self, backlog: Backlog, runs: list[Run], slots: int) -> None:
         """Let them run. Slots that are left are given back, and so is all that cannot start."""
         try:
             if runs:
-                used = self._crew.staff(min(slots, len(runs)), coroutine=stock.coroutine)
+                used = self._executor.staff(min(slots, len(runs)), coroutine=backlog.coroutine)
                 if any(claim._lapsed for run in runs for claim in run.claims):
                     self._clear()
-                    self._crew.beware(runs[0], WARY)  # the core hands out such a one by itself
+                    self._executor.beware(runs[0], WARY)  # the core hands out such a one by itself
                 self._hold(runs)
-                stock.out += len(runs)
-                stock.waiting.extend(runs)
-                self._crew.serve(stock, used)
+                backlog.out += len(runs)
+                backlog.waiting.extend(runs)
+                self._executor.serve(backlog, used)
                 slots -= used
         except Exception as error:  # no memory, no further thread
             log.warning("%s could not start: %s", runs[0].name, error)
             self._give_back(self._forget(runs))
-        self._crew.give_back(slots, coroutine=stock.coroutine)
+        self._executor.give_back(slots, coroutine=backlog.coroutine)
 
     def _hold(self, runs: list[Run]) -> None:
         held: list[int] = []
@@ -151,7 +151,7 @@ class Starts:
         for run in runs:
             lease_us = self._routes[run.claims[0]._queue.name].lease_us
             if run.coroutine:
-                run.cancel = partial(self._crew.cancel, run)
+                run.cancel = partial(self._executor.cancel, run)
             run.begin_by = now + lease_us * BEGUN / SECOND
             for claim in run.claims:
                 until_us = 0
@@ -166,7 +166,7 @@ class Starts:
         claims = [claim for run in runs for claim in run.claims]
         self.running.difference_update(runs)
         for run in runs:
-            self._crew.trust(run)
+            self._executor.trust(run)
         if claims:
             self._host.leases.drop(claims)
         return claims

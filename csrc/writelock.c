@@ -1,4 +1,4 @@
-#include "sharing.h"
+#include "writelock.h"
 
 #include "wake.h"
 
@@ -14,7 +14,7 @@ static int wait_for_lock(void *argument, int tries) {
   return 1;
 }
 
-void sharing_install(fp_store *store) {
+void writelock_install(fp_store *store) {
   (void)sqlite3_busy_handler(store->writer.handle, wait_for_lock, store);
 }
 
@@ -38,7 +38,7 @@ static void give_way(fp_store *store) {
   if (!came && store->in_vain < GIVE_WAY_SELDOM) store->in_vain++;
 }
 
-void sharing_ask(fp_store *store, int64_t until_us) {
+void writelock_ask(fp_store *store, int64_t until_us) {
   store->lock_until_us = until_us;
   if (store->in_a_row < IN_A_ROW << store->in_vain) return;
   store->in_a_row = 0;
@@ -46,7 +46,7 @@ void sharing_ask(fp_store *store, int64_t until_us) {
   give_way(store);
 }
 
-void sharing_asked(fp_store *store, bool got) {
+void writelock_asked(fp_store *store, bool got) {
   store->lock_until_us = 0;
   if (store->waits) locks_drop(&store->writer.file, LOCKS_WAITING);
   store->waits = false;

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["BUDGET", "PATIENCE", "Pace"]
+__all__ = ["BUDGET", "PATIENCE", "Prefetch"]
 
 BUDGET: Final = 0.005  # seconds: what is read ahead begins within so much
 PATIENCE: Final = 0.010  # seconds without an end: whatever runs has proved long
 SLACK: Final = 4  # times as many as fit may wait before they are given back
 
 
-class Pace:
+class Prefetch:
     """Of the messages that share one reserve. `most`: it is never larger than that."""
 
     def __init__(self, most: int) -> None:

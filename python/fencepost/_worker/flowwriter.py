@@ -13,16 +13,16 @@ from typing import Final, NamedTuple, TypeVar
 from fencepost._binding.calls import FP
 from fencepost._binding.flow import End, Flow, Parent, Recorded, RecordPut
 from fencepost._binding.hands import Hands, Scribe
-from fencepost._binding.outcomes import Fenced, Withdrawn
 from fencepost._file import File
 from fencepost._workflow.children import Start, begin
 from fencepost._workflow.history import TRANSACT, Entry, ended_key
+from fencepost._workflow.outcomes import Fenced, Withdrawn
 from fencepost._workflow.passes import Told
 from fencepost.errors import LeaseLost
 from fencepost.spans import SECOND
 from fencepost.transactions import Transaction
 
-__all__ = ["FlowDesk", "Pen"]
+__all__ = ["FlowWriter", "PassWriter"]
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ class Said(NamedTuple):
     end: End | None
 
 
-class FlowDesk:
+class FlowWriter:
     """Of one worker and one file. `threads`: plain steps that run at once."""
 
     def __init__(self, file: File, threads: int) -> None:
@@ -88,11 +88,11 @@ class FlowDesk:
         self._hands.close()
 
 
-class Pen:
+class PassWriter:
     """What one pass writes with: the run's id, and the token that lets it."""
 
-    def __init__(self, desk: FlowDesk, id: bytes, token: int) -> None:
-        self.desk = desk
+    def __init__(self, writer: FlowWriter, id: bytes, token: int) -> None:
+        self.writer = writer
         self.id = id
         self.token = token
 
@@ -100,7 +100,7 @@ class Pen:
         """Raises `Fenced`. The second is the core's answer to the end."""
         if any(entry.start is not None for entry in entries):
             return await self._with_children(entries, end)
-        recorded, answer = await self.desk.say([self._put(entry) for entry in entries], end)
+        recorded, answer = await self.writer.say([self._put(entry) for entry in entries], end)
         return self._told(entries, recorded), FP.DONE if answer is None else answer
 
     async def transact(
@@ -109,8 +109,8 @@ class Pen:
         """See `Ledger`. Raises `Withdrawn` if the run was cancelled before."""
 
         def work() -> bytes | None:
-            core, flow = self.desk.file.core, self.desk.flow
-            tx = Transaction(self.desk.file, round(core.patience * SECOND))
+            core, flow = self.writer.file.core, self.writer.flow
+            tx = Transaction(self.writer.file, round(core.patience * SECOND))
             try:
                 there, value = flow.find(tx._use(), self.id, self.token, key.encode())
                 if not there:
@@ -127,10 +127,10 @@ class Pen:
                 tx._end(commit=False)
             return value
 
-        return await self.desk.ask(work)
+        return await self.writer.ask(work)
 
     async def _with_children(self, entries: Sequence[Entry], end: End | None) -> tuple[Told, int]:
-        found = await self.desk.ask(lambda: self._begin_children(entries, end))
+        found = await self.writer.ask(lambda: self._begin_children(entries, end))
         if found is not None:
             return found
         # It was cancelled: what had ended is recorded all the same, and nothing begins.
@@ -140,14 +140,14 @@ class Pen:
 
     def _begin_children(self, entries: Sequence[Entry], end: End | None) -> tuple[Told, int] | None:
         """Children, records and the end in one transaction; None: nothing, it was cancelled."""
-        core, flow = self.desk.file.core, self.desk.flow
+        core, flow = self.writer.file.core, self.writer.flow
         tx = core.begin(core.patience)
         try:
             written: list[Entry] = []
             for entry in entries:
                 if isinstance(entry.start, Start):
                     parent = Parent(self.id, self.token, ended_key(entry.key).encode())
-                    value = begin(self.desk.file, flow, tx, entry.start, parent)
+                    value = begin(self.writer.file, flow, tx, entry.start, parent)
                     entry = entry._replace(value=value)  # noqa: PLW2901 - where it is
                 written.append(entry)
             recorded = flow.record(tx, [self._put(entry) for entry in written])

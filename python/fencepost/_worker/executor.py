@@ -3,7 +3,7 @@ Where handlers run: so many threads for plain functions, one event loop for coro
 
 A slot is reserved before a message is claimed for it, and is free again only when the handler has
 really returned: a hung one keeps its slot, whatever became of its message. Runs wait in the
-`Stock` of their group; a thread that has a slot there takes one after the other until none is
+`Backlog` of their group; a thread that has a slot there takes one after the other until none is
 left. All threads are daemons, so that a hung handler cannot keep the process from ending.
 """
 
@@ -21,10 +21,10 @@ from queue import SimpleQueue
 from time import monotonic
 from typing import Any, Final, Protocol
 
-__all__ = ["COROUTINES", "Crew", "Stock", "Task"]
+__all__ = ["COROUTINES", "Backlog", "Executor", "Task"]
 
 COROUTINES: Final = 100  # handlers that may await side by side in one worker
-TURN: Final = 0.005  # seconds that a thread serves one stock while others wait for a slot
+TURN: Final = 0.005  # seconds that a thread serves one backlog while others wait for a slot
 ASKED: Final = 0.020  # seconds after which who waits for a slot has to ask again
 
 log: Final = logging.getLogger("fencepost.worker")
@@ -42,10 +42,10 @@ class Task(Protocol):
     async def await_(self) -> None: ...
 
 
-class Stock:
+class Backlog:
     """
     Runs of one sort and one group: those that wait for a slot, and those that have ended. `told` is
-    called, with the crew's lock, when a slot has left it, and when only `mark` are left.
+    called, with the executor's lock, when a slot has left it, and when only `mark` are left.
     """
 
     def __init__(self, *, coroutine: bool, told: Callable[[], None]) -> None:
@@ -55,7 +55,7 @@ class Stock:
         self.ended: deque[Any] = deque()
         self.out = 0  # begun or waiting, and not yet taken out of `ended`; the worker's loop counts
         self.mark = -1
-        self.serving = 0  # slots, changed with the crew's lock
+        self.serving = 0  # slots, changed with the executor's lock
         self.coming = 0  # those of them that have not arrived yet
 
     @property
@@ -64,7 +64,7 @@ class Stock:
         return max(0, len(self.waiting) - self.coming)
 
 
-class Crew:
+class Executor:
     """The threads and the event loop of one worker, shared by all its stores."""
 
     def __init__(self, threads: int) -> None:
@@ -73,12 +73,12 @@ class Crew:
         self.threads = threads
         self._free = {False: threads, True: COROUTINES}
         self._asking: dict[bool, dict[object, float]] = {False: {}, True: {}}  # in their order
-        self._calls: SimpleQueue[Stock | None] = SimpleQueue()
+        self._calls: SimpleQueue[Backlog | None] = SimpleQueue()
         self._suspects: dict[object, float] = {}
         self._started = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._vacant: dict[Stock, int] = {}  # slots of the event loop, until they are given back
+        self._vacant: dict[Backlog, int] = {}  # slots of the event loop, until they are given back
 
     # ---- slots: `coroutine` says which sort ------------------------------------------------------
 
@@ -115,9 +115,9 @@ class Crew:
                 asking.pop(asker, None)
             self.changed.notify_all()
 
-    def _tell(self, stock: Stock) -> None:
+    def _tell(self, backlog: Backlog) -> None:
         with self.changed:
-            stock.told()
+            backlog.told()
             self.changed.notify_all()
 
     # ---- messages whose last holder never answered -----------------------------------------------
@@ -161,44 +161,44 @@ class Crew:
                 return slots - (taken - self._started)
             return slots
 
-    def serve(self, stock: Stock, slots: int) -> None:
+    def serve(self, backlog: Backlog, slots: int) -> None:
         """Work off what waits there in so many further slots, which are staffed."""
         if not slots:
             return
         with self.changed:
-            stock.serving += slots
-            stock.coming += slots
-        if stock.coroutine:
-            self._event_loop().call_soon_threadsafe(self._attend, stock, slots)
+            backlog.serving += slots
+            backlog.coming += slots
+        if backlog.coroutine:
+            self._event_loop().call_soon_threadsafe(self._attend, backlog, slots)
         else:
             for _ in range(slots):
-                self._calls.put(stock)
+                self._calls.put(backlog)
 
     # ---- threads ---------------------------------------------------------------------------------
 
     def _serve(self) -> None:
-        while (stock := self._calls.get()) is not None:
-            self._work_off(stock)
-            del stock
+        while (backlog := self._calls.get()) is not None:
+            self._work_off(backlog)
+            del backlog
 
-    def _work_off(self, stock: Stock) -> None:
+    def _work_off(self, backlog: Backlog) -> None:
         """Until nothing waits there, or it is somebody else's turn."""
-        waiting, asking = stock.waiting, self._asking[False]
+        waiting, asking = backlog.waiting, self._asking[False]
         with self.changed:
-            stock.coming -= 1
+            backlog.coming -= 1
         since = now = monotonic()
         halted = False
         while True:
             if not waiting or halted or (asking and now - since > TURN):
-                if self._leave(stock, yields=halted or now - since > TURN):
+                if self._leave(backlog, yields=halted or now - since > TURN):
                     return
                 continue
             try:
                 task = waiting.popleft()
             except IndexError:
                 continue  # another thread was faster
-            if len(waiting) == stock.mark:
-                self._tell(stock)
+            if len(waiting) == backlog.mark:
+                self._tell(backlog)
             try:
                 # A handler's context variables are its own: the next one starts without them.
                 copy_context().run(task.call)
@@ -210,17 +210,17 @@ class Crew:
                 os._exit(0)
             task.ended_at = now = monotonic()
             halted = task.hold_us is not None
-            stock.ended.append(task)
+            backlog.ended.append(task)
             del task
 
-    def _leave(self, stock: Stock, *, yields: bool) -> bool:
+    def _leave(self, backlog: Backlog, *, yields: bool) -> bool:
         """Give its slot back; False: more has come meanwhile, and nobody else waits."""
         with self.changed:
-            if stock.waiting and not yields:
+            if backlog.waiting and not yields:
                 return False
-            stock.serving -= 1
+            backlog.serving -= 1
             self._free[False] += 1
-            stock.told()
+            backlog.told()
             self.changed.notify_all()
             return True
 
@@ -230,54 +230,54 @@ class Crew:
         """A coroutine, from any thread; one that has not begun has ended, too."""
         self._event_loop().call_soon_threadsafe(_cancel, run)
 
-    def _attend(self, stock: Stock, slots: int) -> None:
+    def _attend(self, backlog: Backlog, slots: int) -> None:
         with self.changed:
-            stock.coming -= slots
+            backlog.coming -= slots
         for _ in range(slots):
-            self._next(stock)
+            self._next(backlog)
 
-    def _next(self, stock: Stock) -> None:
+    def _next(self, backlog: Backlog) -> None:
         """Begin what waits there in a slot that has become free, or give the slot back."""
         try:
-            run = None if self._asking[True] else stock.waiting.popleft()
+            run = None if self._asking[True] else backlog.waiting.popleft()
         except IndexError:
             run = None
         if run is None:
-            self._vacate(stock)
+            self._vacate(backlog)
             return
-        if len(stock.waiting) == stock.mark:
-            self._tell(stock)
+        if len(backlog.waiting) == backlog.mark:
+            self._tell(backlog)
         run.task = self._event_loop().create_task(run.await_())
         self._tasks.add(run.task)
-        run.task.add_done_callback(partial(self._over, stock, run))
+        run.task.add_done_callback(partial(self._over, backlog, run))
         if run.unwanted:
             run.task.cancel()
 
-    def _over(self, stock: Stock, run: Task, task: asyncio.Task[None]) -> None:
+    def _over(self, backlog: Backlog, run: Task, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # taken out, so that the loop does not report it a second time
         run.task = None
         run.ended_at = monotonic()
-        stock.ended.append(run)
+        backlog.ended.append(run)
         if run.hold_us is None:
-            self._next(stock)
+            self._next(backlog)
         else:
-            self._vacate(stock)
+            self._vacate(backlog)
 
-    def _vacate(self, stock: Stock) -> None:
+    def _vacate(self, backlog: Backlog) -> None:
         """Give a slot back; those of one go of the loop together."""
         if not self._vacant:
             self._event_loop().call_soon(self._give_back_vacant)
-        self._vacant[stock] = self._vacant.get(stock, 0) + 1
+        self._vacant[backlog] = self._vacant.get(backlog, 0) + 1
 
     def _give_back_vacant(self) -> None:
         vacant, self._vacant = self._vacant, {}
         with self.changed:
-            for stock, slots in vacant.items():
-                stock.serving -= slots
+            for backlog, slots in vacant.items():
+                backlog.serving -= slots
                 self._free[True] += slots
-                stock.told()
+                backlog.told()
             self.changed.notify_all()
 
     def _event_loop(self) -> asyncio.AbstractEventLoop:

@@ -14,14 +14,14 @@ from fencepost._binding.flow import Flow
 from fencepost._binding.pack import Take, Verdict
 from fencepost._file import File
 from fencepost._verdicts import failed
-from fencepost._worker import points
+from fencepost._worker import failpoints
 from fencepost.claims import Claim, claims_of
 from fencepost.errors import Busy, InvalidArgument
 from fencepost.policies import Declaration
 from fencepost.queues import Queue
 from fencepost.spans import SECOND
 
-__all__ = ["Desk", "let_go"]
+__all__ = ["Channel", "let_go"]
 
 VERDICTS_MAX: Final = 10_000  # of one commit, far below what the core takes
 RETAIN_ROWS: Final = 500  # of one slice
@@ -32,7 +32,7 @@ PATIENCE: Final = 1.0  # seconds: whoever waits longer for the writer does not s
 log: Final = logging.getLogger("fencepost.worker")
 
 
-class Desk:
+class Channel:
     """
     Verdicts wait here until the loop's next exchange, and stay here if that one fails.
 
@@ -109,7 +109,7 @@ class Desk:
                 log.warning("%s %d: its lease was lost, its result is dropped", name, verdict.id)
             elif answer == FP.DEAD:
                 log.error("%s %d is dead: its attempts or its age are used up", name, verdict.id)
-            points.at("committed", name)
+            failpoints.at("committed", name)
 
     # ---- small notes -----------------------------------------------------------------------------
 

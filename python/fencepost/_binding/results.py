@@ -8,12 +8,12 @@ from typing import Final, NamedTuple
 from fencepost._binding import pack
 from fencepost._binding.pack import Packed
 
-__all__ = ["NOWHERE", "Fate", "fates"]
+__all__ = ["NOWHERE", "Result", "results"]
 
 NOWHERE: Final = -1
 
 
-class Fate(NamedTuple):
+class Result(NamedTuple):
     """Its state in the core's number, or NOWHERE; how it failed; its result, encoded."""
 
     id: int
@@ -22,9 +22,9 @@ class Fate(NamedTuple):
     result: bytes | None
 
 
-def fates(ended: Packed) -> Iterator[Fate]:
+def results(ended: Packed) -> Iterator[Result]:
     """Of each of fp_watch's records."""
     at = 0
     for record in pack.records(ended):
         found, at = pack.parts(ended.blob, at, [*record[10:15], record[16]])
-        yield Fate(record[0], record[3], tuple(found[2:5]), found[5])
+        yield Result(record[0], record[3], tuple(found[2:5]), found[5])
