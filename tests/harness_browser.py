@@ -66,6 +66,7 @@ class Browser:
         self._process = subprocess.Popen(
             [sys.executable, "-S", "-c", LAUNCH, *map(str, theirs), program, *arguments],
             pass_fds=theirs,
+            env={name: value for name, value in os.environ.items() if name != "LD_PRELOAD"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

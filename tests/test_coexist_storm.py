@@ -17,6 +17,7 @@ import pytest
 
 import fencepost
 from harness_outside import Outside
+from harness_processes import FORKS_BESIDE_THREADS
 
 # A guest leaves checkpoints to Fencepost, as `check` advises: this Python's SQLite may be one that
 # damages a file when two processes have it.
@@ -101,7 +102,7 @@ class Storm:
     def run(self, seconds: float) -> None:
         """One process that forks and one that does not, both to their end; two that are killed."""
         end = time.monotonic() + seconds
-        steady = [self.start(seconds, forks=True), self.start(seconds)]
+        steady = [self.start(seconds, forks=FORKS_BESIDE_THREADS), self.start(seconds)]
         victims = [self.start(seconds + 60) for _ in range(2)]
         while time.monotonic() < end:
             time.sleep(0.3 + random.random() * 0.4)
