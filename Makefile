@@ -7,7 +7,7 @@ LIBASAN = $(shell $(or $(CC),cc) -print-file-name=libasan.so)
 LIBUBSAN = $(shell $(or $(CC),cc) -print-file-name=libubsan.so)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build test hostile long compat newer-python lint format asan tsan leaks analyze
+.PHONY: help venv build test hostile crash long compat newer-python lint format asan tsan leaks analyze
 .PHONY: packaged bench bench-peers clean
 
 help: ## list the targets
@@ -25,6 +25,9 @@ test: build ## all tests but the long ones, and each bench once
 
 hostile: build ## the tests that need the test build
 	$(PYTEST) -m 'hostile and not long'
+
+crash: build ## a thousand processes killed over one file, and what was killed where; two minutes
+	$(PYTEST) -m long -s --timeout 1800 tests/test_storm.py
 
 long: build ## the tests that take minutes
 	$(PYTEST) -m long --timeout 1800

@@ -50,7 +50,7 @@ static int check_name_is_free(const char *path, const char *from, bool over, fp_
 }
 
 static int run(db *d, const char *sql, fp_error *err) {
-  int rc = fault_step();
+  int rc = fault_step("COPY");
   if (rc == SQLITE_OK) rc = sqlite3_exec(d->handle, sql, NULL, NULL, NULL);
   return rc == SQLITE_OK ? FP_OK : err_from_db(err, d->handle, rc, "copy");
 }
@@ -66,7 +66,7 @@ static int open_made(db *to, const char *made, fp_error *err) {
 }
 
 static int copy_pages(db *from, db *to, fp_error *err) {
-  int rc = fault_step();
+  int rc = fault_step("COPY");
   if (rc != SQLITE_OK) return err_from_db(err, to->handle, rc, "backup");
   sqlite3_backup *b = sqlite3_backup_init(to->handle, "main", from->handle, "main");
   if (b != NULL) {
@@ -117,7 +117,7 @@ static int fence(db *d, fp_error *err) {
   s = stmt_use(&d->sql, SQL_COMMIT);
   code = stmt_end(&s, err);
   if (code != FP_OK) return code;
-  int rc = fault_step(); /* all of it is in the file itself, which alone gets the name */
+  int rc = fault_step("COPY"); /* all of it is in the file itself, which alone gets the name */
   if (rc == SQLITE_OK) {
     rc = sqlite3_wal_checkpoint_v2(d->handle, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
   }

@@ -14,7 +14,7 @@ enum { COMMIT_NORMAL_US = 1000 };
 /* Runs SQL without parameters; *number: the first column of its first row, if it has one. */
 static int run(db *d, const char *sql, const char *what, int64_t *number, fp_error *err) {
   sqlite3_stmt *s = NULL;
-  int rc = fault_step();
+  int rc = fault_step(what);
   if (rc == SQLITE_OK) rc = sqlite3_prepare_v2(d->handle, sql, -1, &s, NULL);
   if (rc == SQLITE_OK) {
     rc = sqlite3_step(s);

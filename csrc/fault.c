@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -19,6 +20,8 @@ static _Atomic bool spoils;
 static sqlite3_mem_methods real;
 static _Atomic int32_t missing, door; /* the door: open 0, closed 1, somebody stands there 2 */
 static _Atomic uint32_t rung;
+static char *last_word; /* set before there is a second thread */
+static int32_t last_word_bytes;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* Counts down to 0; from there on it fires `times` times, then never again. */
@@ -55,11 +58,14 @@ static void install(void) {
 
 void fault_install(void) { (void)pthread_once(&once, install); }
 
-int fault_step(void) {
+static void die(const char *name) {
+  if (last_word != NULL) (void)snprintf(last_word, (size_t)last_word_bytes, "%s", name);
+  (void)kill(getpid(), SIGKILL);
+}
+
+int fault_step(const char *name) {
   atomic_fetch_add(&steps, 1);
-  if (atomic_load(&kill_in) >= 0 && atomic_fetch_sub(&kill_in, 1) == 0) {
-    (void)kill(getpid(), SIGKILL);
-  }
+  if (atomic_load(&kill_in) >= 0 && atomic_fetch_sub(&kill_in, 1) == 0) die(name);
   return fires(&step_in, &step_times) ? SQLITE_IOERR : SQLITE_OK;
 }
 
@@ -123,6 +129,12 @@ void fp_fault_sync(int64_t countdown, int32_t times) {
 
 void fp_fault_spoil(int32_t on) { atomic_store(&spoils, on != 0); }
 void fp_fault_kill(int64_t countdown) { atomic_store(&kill_in, countdown); }
+
+void fp_fault_last_word(char *into, int32_t bytes) {
+  last_word = into;
+  last_word_bytes = bytes;
+}
+
 void fp_fault_bell(int32_t without) { atomic_store(&missing, without); }
 uint32_t fp_fault_rung(void) { return atomic_load(&rung); }
 void fp_fault_door(int32_t closed) { atomic_store(&door, closed); }

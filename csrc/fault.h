@@ -15,7 +15,7 @@ enum { FAULT_NO_FUTEX = 1, FAULT_NO_EVENTS = 2, FAULT_DEAF = 4 };
 
 #ifdef FENCEPOST_TEST
 void fault_install(void);        /* before SQLite is first used */
-int fault_step(void);            /* 0, or the result code that this step must answer */
+int fault_step(const char *name); /* 0, or the result code that this step must answer */
 int fault_write(void);           /* the same, for a write and a sync of the crash disk */
 int fault_sync(void);
 bool fault_spoils(void);         /* must this transaction be made again, although it went well? */
@@ -28,7 +28,7 @@ void mem_free(void *memory);
 #define SMALL(usual, tiny) (tiny) /* buffers that grow start tiny, so that they do grow */
 #else
 #define fault_install() ((void)0)
-#define fault_step() 0
+#define fault_step(name) 0
 #define fault_spoils() false
 #define fault_bell() 0
 #define fault_rung(bits) ((void)(bits))

@@ -95,7 +95,7 @@ static int prepare(fp_guest *guest, const char *sql, int64_t bytes, fp_error *er
   store->denied[0] = 0;
   store->goes_back = store->inserts = false;
   store->guest = true;
-  int rc = fault_step();
+  int rc = fault_step("GUEST_PREPARE");
   if (rc == SQLITE_OK) {
     rc = sqlite3_prepare_v3(store->writer.handle, sql, (int)bytes, 0, &guest->stmt, &tail);
   }
@@ -258,7 +258,7 @@ static int run_once(fp_guest *guest, values *from, int columns, pack *p, int64_t
   int64_t before = sqlite3_total_changes64(handle);
   if (rc == SQLITE_OK) rc = SQLITE_ROW;
   while (rc == SQLITE_ROW) {
-    rc = fault_step();
+    rc = fault_step("GUEST");
     if (rc == SQLITE_OK) rc = sqlite3_step(guest->stmt);
     if (rc != SQLITE_ROW) break;
     for (int i = 0; i < columns; i++) pack_column(p, guest->stmt, i);

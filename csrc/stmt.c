@@ -86,7 +86,7 @@ void put_rows(stmt *s, const char *name, const given_rows *rows) {
 bool stmt_row(stmt *s) {
   if (s->rc != SQLITE_OK && s->rc != SQLITE_ROW) return false;
   assert(s->parameter == sqlite3_bind_parameter_count(s->handle) + 1);
-  int fault = fault_step();
+  int fault = fault_step(sql_name[s->id]);
   if (fault != 0) {
     s->rc = fault;
     return false;

@@ -29,7 +29,7 @@ void wal_close(fp_store *store) {
 }
 
 static int checkpoint(sqlite3 *handle, int mode, int *log, int *copied) {
-  int rc = fault_step();
+  int rc = fault_step("CHECKPOINT");
   if (rc == SQLITE_OK) rc = sqlite3_wal_checkpoint_v2(handle, "main", mode, log, copied);
   return rc;
 }

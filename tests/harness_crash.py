@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import harness_scenes as scene
 from fencepost._binding.calls import Core, OpenTx
+from fencepost._binding.guest import Guest
 from fencepost.errors import StorageError
 from harness_cases import CASES, Case
 from harness_core import Held, define, lib, opened, put, settle, take
@@ -26,7 +27,6 @@ from harness_core import tx as transaction
 from harness_kill import DONE, PREPARED, Fate, Killer, Say, serve
 from harness_ladder import FOR_EVER, Arm, Ladder, findings
 from harness_outside import Outside
-from harness_storm import run
 
 NEVER = -1
 HEALTHY = "healthy"
@@ -272,6 +272,11 @@ class Sky:
         for claim in claims:
             self._me.say(f"token {claim.token}")
         self._held += claims
+
+
+def run(tx: OpenTx, sql: str) -> None:
+    with Guest(tx, sql) as guest:
+        guest.run(1, b"")
 
 
 def run_alone(core: Core, sql: str) -> None:
