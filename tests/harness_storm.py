@@ -28,7 +28,7 @@ from threading import Event
 
 import fencepost
 from fencepost import Claim, LeaseLost, sql
-from fencepost._worker import points
+from fencepost._worker import failpoints
 from fencepost.errors import Cancelled
 from harness_core import ffi, lib
 from storm_app import Book, House, house, note_end, note_sent
@@ -253,7 +253,7 @@ def live(life: Life, path: Path, book: Path, place: memoryview, die: int) -> Non
     logging.getLogger("fencepost").propagate = False
     try:
         witness.at(BEGAN)
-        points.watch(witness.at)
+        failpoints.watch(witness.at)
         if die >= 0:
             word = ffi.from_buffer(place)
             lib.fp_fault_last_word(word, PLACE_BYTES)
