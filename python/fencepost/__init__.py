@@ -48,7 +48,7 @@ from fencepost.errors import (
     StorageError,
 )
 from fencepost.inbox import Accepted, Inbox
-from fencepost.jobs import Call, Handle, Job, JobPolicy, Status
+from fencepost.jobs import Call, Handle, Job, Status
 from fencepost.outbox import Delivery, Outbox
 from fencepost.queues import Queue
 from fencepost.run import Run
@@ -61,6 +61,7 @@ from fencepost.values import (
     Failure,
     FailureKind,
     Halted,
+    JobPolicy,
     Message,
     Options,
     Page,

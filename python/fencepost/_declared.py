@@ -1,4 +1,4 @@
-"""What queues, outboxes and inboxes have in common: a name, a type, and the file they live in."""
+"""What is declared lives in a file; queues, outboxes and inboxes have a name and a type, too."""
 
 from __future__ import annotations
 
@@ -17,16 +17,34 @@ if TYPE_CHECKING:
 
     from fencepost.store import Store
 
-__all__ = ["Declared"]
+__all__ = ["Declared", "Placed"]
 
 T = TypeVar("T")
 
 
-class Declared(Generic[T]):
-    """
-    Of a store's own method it lives in that store. Of an App's it lives in the file of `tx=`, else
-    of `.at(store)`, else in the App's own. It is made in the file at its first use.
-    """
+class Placed:
+    """It lives in the file of `tx=`, else of `.at(store)`, else in its own: that of its App."""
+
+    _bound: File | None = None  # by `at`
+
+    def at(self, store: Store, /) -> Self:
+        """The same in this store."""
+        other = copy.copy(self)
+        other._bound = file_of(store)
+        return other
+
+    def _file(self, tx: Tx | None) -> File:
+        if self._bound is not None:
+            return self._bound
+        named = getattr(tx, "_file", None)  # what is no Transaction is refused by `unwrap`
+        return named if isinstance(named, File) else self._own_file()
+
+    def _own_file(self) -> File:
+        raise NotImplementedError
+
+
+class Declared(Placed, Generic[T]):
+    """By a store's own method it lives in that store. It is made in the file at its first use."""
 
     def __init__(
         self,
@@ -46,19 +64,7 @@ class Declared(Generic[T]):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._declaration.name}>"
 
-    def at(self, store: Store, /) -> Self:
-        """The same in this store."""
-        other = copy.copy(self)
-        other._bound = file_of(store)
-        return other
-
-    def _file(self, tx: Tx | None) -> File:
-        """Which file: that of the transaction, of `.at()`, or of the App."""
-        if self._bound is not None:
-            return self._bound
-        named = getattr(tx, "_file", None)  # what is no Transaction is refused by `unwrap`
-        if isinstance(named, File):
-            return named
+    def _own_file(self) -> File:
         if self._home is None:
             raise InvalidArgument(f"{self!r} is in no store: use .at(store)")
         return self._home()

@@ -28,6 +28,7 @@ from fencepost.spans import moment_us, span_us
 from fencepost.values import Enqueued
 
 __all__ = [
+    "ATTEMPTS_MAX",
     "PRIORITIES",
     "Entry",
     "digests",
@@ -38,6 +39,7 @@ __all__ = [
     "write_headers",
 ]
 
+ATTEMPTS_MAX: Final = 1_000_000  # as in csrc/base.h
 PRIORITIES: Final = (-128, 127)
 NO_DIGEST: Final = bytes(32)
 _enqueued: Final = partial(tuple.__new__, Enqueued)  # half the time of Enqueued(), for pairs

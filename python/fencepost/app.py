@@ -31,7 +31,7 @@ from fencepost.context import Context
 from fencepost.envelope import Contracts
 from fencepost.errors import InvalidArgument
 from fencepost.inbox import Inbox
-from fencepost.jobs import Job, JobPolicy
+from fencepost.jobs import Job
 from fencepost.outbox import Outbox
 from fencepost.policies import declared
 from fencepost.queues import Queue
@@ -39,7 +39,7 @@ from fencepost.run import Run
 from fencepost.store import Store
 from fencepost.store import open as open_store
 from fencepost.transactions import Transaction
-from fencepost.values import Policy, Span, StrPath
+from fencepost.values import JobPolicy, Policy, Span, StrPath
 from fencepost.worker import Worker
 from fencepost.workflow import Workflow
 

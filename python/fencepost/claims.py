@@ -14,7 +14,7 @@ from fencepost._door.inserts import Door
 from fencepost._enqueue import read_headers
 from fencepost._file import File
 from fencepost._plans import Plan, Write, here
-from fencepost._verdicts import acked, failed, retry, text_of
+from fencepost._verdicts import QUEUES_OWN, acked, failed, retry, text_of
 from fencepost.errors import InvalidArgument, LeaseLost, PermanentError
 from fencepost.spans import lease_us, moment, span_us
 from fencepost.transactions import Transaction, Tx, entered
@@ -28,7 +28,6 @@ __all__ = ["Batch", "Claim", "Holder", "claims_of", "settling"]
 T = TypeVar("T")
 
 UNDECODED: Final[Any] = object()
-OWN_BACKOFF: Final = -1  # of the queue
 OWN_LEASE: Final = -1
 
 # Where the fields of fp_step's records are.
@@ -139,7 +138,7 @@ class Claim(Generic[T]):
         return self._settle(acked(self._key, data), tx)
 
     def _retry(self, delay: Span | None, error: BaseException | str, tx: Tx | None) -> Plan[None]:
-        delay_us = OWN_BACKOFF if delay is None else span_us(delay, "delay")
+        delay_us = QUEUES_OWN if delay is None else span_us(delay, "delay")
         if isinstance(error, str) and not error:
             return self._settle(Verdict(*self._key, FP.RETRY, delay_us), tx)
         return self._settle(retry(self._key, delay_us, "error", *_said(error)), tx)

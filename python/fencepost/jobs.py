@@ -7,80 +7,37 @@ A Job is not callable, so that nobody runs what they meant to queue; `job.fn` is
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Final,
-    Generic,
-    ParamSpec,
-    Protocol,
-    TypedDict,
-    TypeVar,
-)
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar
 
 from fencepost import _inspect
-from fencepost._arguments import Arguments
 from fencepost._binding.calls import FP
 from fencepost._binding.requests import Cancelling
 from fencepost._binding.results import NOWHERE, Result
-from fencepost._checks import (
-    flag,
-    function,
-    identity,
-    is_coroutine,
-    name_bytes,
-    several,
-    shown,
-    whole,
-)
+from fencepost._checks import flag, identity, several
 from fencepost._door.inserts import Door
-from fencepost._enqueue import PRIORITIES, Entry, entry, put_entries, sending
-from fencepost._file import File, file_of
+from fencepost._enqueue import Entry, entry, put_entries, sending
+from fencepost._file import File
+from fencepost._function import Function, Home
 from fencepost._handles import Status, Watched, progress_of
 from fencepost._plans import End, Plan, Write, here
 from fencepost._verdicts import QUEUES_OWN
 from fencepost.aio import AsyncHandle, AsyncJob
-from fencepost.codec import Codec
 from fencepost.errors import Cancelled, Gone, InvalidArgument, JobFailed
 from fencepost.policies import Declaration, declared
 from fencepost.spans import span_us
 from fencepost.transactions import Tx, entered, unwrap
-from fencepost.values import Backoff, Failure, Options, Span
+from fencepost.values import Failure, JobPolicy, Options, Span
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
-    from fencepost.store import Store
-
-__all__ = ["Call", "Handle", "Job", "JobPolicy", "Status"]
+__all__ = ["Call", "Handle", "Job", "Status"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-ATTEMPTS_MAX: Final = 1_000_000  # as in csrc/base.h
-
-
-class JobPolicy(TypedDict, total=False):
-    """What is declared of a job. `max_attempts` and `priority` are written into each message."""
-
-    name: str  # the function's name; unique in an App
-    aliases: Sequence[str]  # earlier names that are still in the file
-    queue: str  # "default"
-    max_attempts: int  # counted at claim, the first run included; 0 = no limit
-    backoff: Backoff
-    priority: int
-    timeout: Span  # async: cancelled; plain def: ctx.cancelled is set and its result is refused
-    permanent: tuple[type[Exception], ...]  # errors not worth a retry
-
-
-class Home(Protocol):
-    """What a job asks of its App: where it lives, and how its values become bytes."""
-
-    codec: Codec
-
-    @property
-    def store(self) -> Store: ...
+QUEUE: Final = "default"
 
 
 class Call(Generic[R]):
@@ -94,40 +51,18 @@ class Call(Generic[R]):
         self._options = options
 
 
-class Job(Generic[P, R]):
+class Job(Function, Generic[P, R]):
     """A function that is called by putting a message in a queue. Made by `App.job`."""
 
     def __init__(
         self, fn: Callable[..., Any], policy: JobPolicy, home: Home, *, context: bool
     ) -> None:
-        unknown = policy.keys() - JobPolicy.__optional_keys__
-        if unknown:
-            raise InvalidArgument(f"{', '.join(sorted(unknown))}: no such policy of a job")
-        function(fn, "a job")
-        self.fn = fn
-        self.name = name_of(policy.get("name") or getattr(fn, "__name__", None))
-        self._home = home
-        self._bound: Store | None = None
-        self._options: Options = {}
-        # What follows is for the worker.
         self._context = flag(context, "context")
-        self._coroutine = is_coroutine(fn)
-        self._aliases = names_of(policy.get("aliases", ()))
-        self._backoff = backoff_of(policy["backoff"]) if "backoff" in policy else None
-        self._permanent = exceptions_of(policy.get("permanent", ()))
-        self._timeout_us = span_us(policy["timeout"], "timeout") if "timeout" in policy else None
-        if self._timeout_us == 0:
-            raise InvalidArgument("timeout is 0: it would be over at once")
-        self._max_attempts = whole(
-            policy.get("max_attempts", QUEUES_OWN), "max_attempts", QUEUES_OWN, ATTEMPTS_MAX
+        super().__init__(
+            fn, policy, home, what="a job", context=context, queue=QUEUE, attempts=QUEUES_OWN
         )
-        self._priority = whole(policy.get("priority", 0), "priority", *PRIORITIES)
-        self._queue = policy.get("queue", "default")
         self._declaration = job_queue(self._queue)
-        self._arguments = Arguments(fn, self.name, home.codec, context=context)
-
-    def __repr__(self) -> str:
-        return f"<Job {self.name}>"
+        self._options: Options = {}
 
     @property
     def aio(self) -> AsyncJob[P, R]:
@@ -139,13 +74,6 @@ class Job(Generic[P, R]):
         other = copy.copy(self)
         other._options = {**self._options, **options}
         entry(b"", other._options)
-        return other
-
-    def at(self, store: Store, /) -> Self:
-        """The same job in this store."""
-        file_of(store)
-        other = copy.copy(self)
-        other._bound = store
         return other
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
@@ -203,13 +131,6 @@ class Job(Generic[P, R]):
     def handle(self, id: int, /) -> Handle[R]:
         """The handle of a message that was enqueued before. Looks at nothing: `key` is None."""
         return Handle(self, self._file(None), identity(id), created=False, key=None)
-
-    def _file(self, tx: Tx | None) -> File:
-        """Which file: that of the transaction, of `.at()`, or the App's own."""
-        if self._bound is not None:
-            return self._bound._file
-        named = getattr(tx, "_file", None)  # what is no Transaction is refused by `unwrap`
-        return named if isinstance(named, File) else self._home.store._file
 
 
 class Handle(Watched, Generic[R]):
@@ -299,28 +220,3 @@ def job_queue(name: str) -> Declaration:
 
 def _key(options: Options) -> str | None:
     return options.get("key") or options.get("unique")
-
-
-def backoff_of(value: Backoff) -> Backoff:
-    declared("", {"backoff": value})  # what a queue would not take is no back-off of a job's
-    return Backoff(*value)
-
-
-def exceptions_of(kinds: Sequence[Any]) -> tuple[type[Exception], ...]:
-    found = tuple(several(kinds, "permanent errors", type))
-    if not all(issubclass(kind, BaseException) for kind in found):
-        raise InvalidArgument(f"permanent errors are exception classes, not {shown(kinds)}")
-    return found
-
-
-def name_of(name: Any) -> str:
-    """The name of a job. It names the type of its payload, too, which may have no NUL."""
-    if b"\0" in name_bytes(name, "a job's name"):
-        raise InvalidArgument("a job's name contains a NUL character")
-    return str(name)
-
-
-def names_of(names: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(names, str):
-        raise InvalidArgument(f"aliases are a list of names: [{shown(names)}]")
-    return tuple(name_of(name) for name in several(names, "aliases"))

@@ -19,6 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar, overload
 
 from fencepost._checks import function, is_coroutine, shown, whole
+from fencepost._enqueue import ATTEMPTS_MAX
 from fencepost._workflow import waits
 from fencepost._workflow.children import bind, result
 from fencepost._workflow.history import CHILD, RECEIVE, SIGNAL, SLEEP, STEP, TRANSACT, check_name
@@ -26,7 +27,6 @@ from fencepost._workflow.passes import Options, Pass
 from fencepost._workflow.roundtrip import returns_of
 from fencepost.codec import check_type
 from fencepost.errors import InvalidArgument
-from fencepost.jobs import ATTEMPTS_MAX
 from fencepost.policies import declared
 from fencepost.spans import MOMENT_MAX, moment_us, seconds, span_us
 from fencepost.transactions import Transaction

@@ -19,16 +19,13 @@ from fencepost._binding.pack import Put, Verdict
 from fencepost._checks import identity, name_bytes, shown, whole
 from fencepost._door.drivers import ForeignTx
 from fencepost._door.inserts import Door
-from fencepost._enqueue import entry
-from fencepost._verdicts import failure
+from fencepost._enqueue import ATTEMPTS_MAX, entry
+from fencepost._verdicts import QUEUES_OWN, failure
 from fencepost.errors import InvalidArgument, LeaseLost
 from fencepost.spans import span_us
 from fencepost.values import Enqueued, Span
 
 __all__ = ["ack", "cancel", "enqueue", "fail", "release", "retry"]
-
-ATTEMPTS_MAX = 1_000_000  # as in csrc/base.h
-OWN_BACKOFF = -1  # of the queue
 
 
 def enqueue(
@@ -95,7 +92,7 @@ def retry(
     Once more after `delay` seconds, or the queue's back-off; dead when its attempts are used up.
     Raises `LeaseLost`.
     """
-    delay_us = OWN_BACKOFF if delay is None else span_us(delay, "delay")
+    delay_us = QUEUES_OWN if delay is None else span_us(delay, "delay")
     words = failure("error", None, error) if error else ()
     _say(connection, Verdict(identity(id), identity(token), FP.RETRY, delay_us, None, *words))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, TypedDict
@@ -17,6 +17,7 @@ __all__ = [
     "Failure",
     "FailureKind",
     "Halted",
+    "JobPolicy",
     "Message",
     "Options",
     "Page",
@@ -68,6 +69,19 @@ class Policy(TypedDict, total=False):
     lane_width: int  # 1 = strict order
     on_dead: Literal["go on", "halt"]  # a lane whose head died
     on_unknown: Literal["hold", "retry"]  # of an outbox
+
+
+class JobPolicy(TypedDict, total=False):
+    """Of a job or a workflow. `max_attempts` and `priority` are written into each message."""
+
+    name: str  # the function's name; unique in an App
+    aliases: Sequence[str]  # earlier names that are still in the file
+    queue: str  # "default"
+    max_attempts: int  # counted at claim, the first run included; 0 = no limit
+    backoff: Backoff
+    priority: int
+    timeout: Span  # async: cancelled; plain def: ctx.cancelled is set and its result is refused
+    permanent: tuple[type[Exception], ...]  # errors not worth a retry
 
 
 class Options(TypedDict, total=False):

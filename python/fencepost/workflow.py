@@ -16,36 +16,23 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar
 from uuid import uuid4
 
-from fencepost._arguments import Arguments
 from fencepost._binding.calls import FP, OpenTx
 from fencepost._binding.flow import Parent, Start
 from fencepost._binding.flowrequests import Starting
-from fencepost._checks import function, is_coroutine, whole
-from fencepost._enqueue import PRIORITIES, Entry, entry
-from fencepost._file import File, file_of
+from fencepost._enqueue import Entry, entry
+from fencepost._file import File
+from fencepost._function import Function, Home
 from fencepost._plans import Plan, Write, here
 from fencepost._workflow.handle import WorkflowHandle, own_transaction
 from fencepost._workflow.runfile import run_id
 from fencepost.aio import AsyncWorkflow
 from fencepost.errors import InvalidArgument
-from fencepost.jobs import (
-    ATTEMPTS_MAX,
-    Home,
-    JobPolicy,
-    backoff_of,
-    exceptions_of,
-    name_of,
-    names_of,
-)
 from fencepost.policies import Declaration, declared
-from fencepost.spans import span_us
 from fencepost.transactions import Tx
-from fencepost.values import Span
+from fencepost.values import JobPolicy, Span
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-    from fencepost.store import Store
 
 __all__ = ["Workflow", "WorkflowHandle", "start_run", "workflow_queue"]
 
@@ -58,38 +45,17 @@ ATTEMPTS: Final = 5
 UNSAID: Final[Any] = object()
 
 
-class Workflow(Generic[P, R]):
+class Workflow(Function, Generic[P, R]):
     """A function whose runs are recorded step by step. Made by `App.workflow`."""
 
     def __init__(self, fn: Callable[..., Any], policy: JobPolicy, home: Home) -> None:
-        unknown = policy.keys() - JobPolicy.__optional_keys__
-        if unknown:
-            raise InvalidArgument(f"{', '.join(sorted(unknown))}: no such policy of a workflow")
-        function(fn, "a workflow")
-        if not is_coroutine(fn):
-            raise InvalidArgument("a workflow is an `async def`: it awaits its steps")
-        self.fn = fn
-        self.name = name_of(policy.get("name") or getattr(fn, "__name__", None))
-        self._home = home
-        self._bound: Store | None = None
-        self._options: dict[str, Any] = {}
-        # What follows is for the worker.
-        self._aliases = names_of(policy.get("aliases", ()))
-        self._backoff = backoff_of(policy["backoff"]) if "backoff" in policy else None
-        self._permanent = exceptions_of(policy.get("permanent", ()))
-        self._timeout_us = span_us(policy["timeout"], "timeout") if "timeout" in policy else None
-        if self._timeout_us == 0:
-            raise InvalidArgument("timeout is 0: it would be over at once")
-        self._max_attempts = whole(
-            policy.get("max_attempts", ATTEMPTS), "max_attempts", 0, ATTEMPTS_MAX
+        super().__init__(
+            fn, policy, home, what="a workflow", context=True, queue=QUEUE, attempts=ATTEMPTS
         )
-        self._priority = whole(policy.get("priority", 0), "priority", *PRIORITIES)
-        self._queue = policy.get("queue", QUEUE)
+        if not self._coroutine:
+            raise InvalidArgument("a workflow is an `async def`: it awaits its steps")
         self._declaration = workflow_queue(self._queue)
-        self._arguments = Arguments(fn, self.name, home.codec, context=True)
-
-    def __repr__(self) -> str:
-        return f"<Workflow {self.name}>"
+        self._options: dict[str, Any] = {}
 
     @property
     def aio(self) -> AsyncWorkflow[P, R]:
@@ -128,13 +94,6 @@ class Workflow(Generic[P, R]):
         other._entry_of(b"")
         return other
 
-    def at(self, store: Store, /) -> Self:
-        """The same workflow in this store."""
-        file_of(store)
-        other = copy.copy(self)
-        other._bound = store
-        return other
-
     def start(self, *args: P.args, **kwargs: P.kwargs) -> WorkflowHandle[R]:
         """
         Begin a run, durably; in `tx`, with its commit.
@@ -163,12 +122,6 @@ class Workflow(Generic[P, R]):
     def _entry_of(self, body: bytes) -> Entry:
         options = {name: value for name, value in self._options.items() if name != "id"}
         return entry(body, {"priority": self._priority, **options})
-
-    def _file(self, tx: Tx | None) -> File:
-        if self._bound is not None:
-            return self._bound._file
-        named = getattr(tx, "_file", None)  # what is no Transaction is refused by `unwrap`
-        return named if isinstance(named, File) else self._home.store._file
 
 
 def start_run(
