@@ -11,6 +11,7 @@ import msgspec
 
 import fencepost
 from fencepost import _operator as operator
+from fencepost.dashboard.filter import Filter
 from fencepost.errors import InvalidArgument
 
 __all__ = ["ACTIONS", "Action"]
@@ -43,23 +44,14 @@ class Named(msgspec.Struct, forbid_unknown_fields=True):
         return [operator.Seen(one.id, one.generation) for one in self.messages]
 
 
-class Found(msgspec.Struct, forbid_unknown_fields=True):
-    """Dead letters that a filter finds, a page at a time: the answer says where the next begins."""
-
-    queue: str | None = None
-    kind: str | None = None
-    failure: fencepost.FailureKind | None = None
-    lane: str | None = None
-    since: str | None = None
-    before: str | None = None
-    after: str | None = None
-
-
 class Replay(msgspec.Struct, forbid_unknown_fields=True):
-    """Those that are named, or those that are found; `apply` false: what would happen."""
+    """
+    Those that are named, or a page of those that are found: the answer says where the next begins.
+    `apply` false: what would happen.
+    """
 
     messages: Annotated[list[Wanted], msgspec.Meta(min_length=1, max_length=PAGE)] | None = None
-    found: Found | None = None
+    found: Filter | None = None
     delay: Delay = 0
     apply: bool = True
 
@@ -107,19 +99,8 @@ def _replay(store: fencepost.Store, wanted: Replay) -> dict[str, Any]:
     if wanted.found is None:
         named: Iterable[Any] = Named(wanted.messages or []).seen
     else:
-        found = wanted.found
-        named = store.messages(
-            "dead",
-            queue=found.queue,
-            kind=found.kind,
-            failure=found.failure,
-            lane=found.lane,
-            since=None if found.since is None else operator.moment(found.since),
-            before=None if found.before is None else operator.moment(found.before),
-            after=found.after,
-            limit=PAGE,
-        )
-        following = named.next
+        named = page = wanted.found.page(store, "dead", PAGE)
+        following = page.next
     outcomes = operator.replay(store, named, delay=wanted.delay, apply=wanted.apply)
     return {**_told(outcomes), "applied": wanted.apply, "next": following}
 

@@ -35,6 +35,7 @@ from fencepost._file import file_of
 from fencepost._workflow.timeline import timeline
 from fencepost.dashboard import actions
 from fencepost.dashboard.answers import Refused, answer, in_words, refusal
+from fencepost.dashboard.filter import Filter
 from fencepost.dashboard.guard import Rules
 from fencepost.dashboard.source import Source
 
@@ -56,15 +57,8 @@ class _About(_Asked):
     pass
 
 
-class _Listing(_Asked):
+class _Listing(Filter, kw_only=True, forbid_unknown_fields=True):
     state: fencepost.State
-    queue: str | None = None
-    kind: str | None = None
-    failure: fencepost.FailureKind | None = None
-    lane: str | None = None
-    since: str | None = None
-    before: str | None = None
-    after: str | None = None
     limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 50
 
 
@@ -178,17 +172,7 @@ class _Looks:
 
     def messages(self, asked: _Listing) -> dict[str, Any]:
         with self._source.store() as store:
-            page = store.messages(
-                asked.state,
-                queue=asked.queue,
-                kind=asked.kind,
-                failure=asked.failure,
-                lane=asked.lane,
-                since=None if asked.since is None else operator.moment(asked.since),
-                before=None if asked.before is None else operator.moment(asked.before),
-                after=asked.after,
-                limit=asked.limit,
-            )
+            page = asked.page(store, asked.state, asked.limit)
         return {"messages": [operator.message_told(one) for one in page], "next": page.next}
 
     def message(self, asked: _One) -> dict[str, Any]:
