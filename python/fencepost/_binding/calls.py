@@ -23,7 +23,7 @@ from fencepost._binding.requests import Cancelling, Enqueuing, Request, Settling
 from fencepost.errors import Error
 
 __all__ = ["FP", "SCHEMA_VERSION", "SQLITE_VERSION", "Core", "Keeper", "OpenTx", "checked"]
-__all__ += ["Gathered", "Watched", "copied", "restore", "status", "text"]
+__all__ += ["Gathered", "Watched", "copied", "pointer", "restore", "status", "text"]
 
 T = TypeVar("T")
 
@@ -66,7 +66,7 @@ def status(path: bytes, at_us: int) -> tuple[int, Packed]:
         lib.fp_rows_free(rows)
 
 
-def _pointer(tx: OpenTx | None) -> Any:
+def pointer(tx: OpenTx | None) -> Any:
     return ffi.NULL if tx is None else tx.place[0]
 
 
@@ -134,14 +134,14 @@ class Core:
     def queue_find(self, tx: OpenTx | None, name: bytes) -> tuple[int, dict[str, int]]:
         policy = ffi.new("int64_t[]", lib.FP_POLICY_FIELDS)
         number = ffi.new("int64_t *")
-        self._call(lib.fp_queue_find, _pointer(tx), name, len(name), number, policy)
+        self._call(lib.fp_queue_find, pointer(tx), name, len(name), number, policy)
         return number[0], dict(zip(pack.POLICY_FIELDS, policy, strict=True))
 
     def queue_define(
         self, tx: OpenTx | None, name: bytes, profile: int, fields: dict[str, int]
     ) -> int:
         policy = ffi.from_buffer("int64_t[]", pack.policy_bytes(fields))
-        return self._number(lib.fp_queue_define, _pointer(tx), name, len(name), profile, policy)
+        return self._number(lib.fp_queue_define, pointer(tx), name, len(name), profile, policy)
 
     @staticmethod
     def queue_policy(profile: int, said: dict[str, int]) -> dict[str, int]:
@@ -151,10 +151,10 @@ class Core:
         return dict(zip(pack.POLICY_FIELDS, policy, strict=True))
 
     def queue_pause(self, tx: OpenTx | None, queue: int, paused: bool) -> None:
-        self._call(lib.fp_queue_pause, _pointer(tx), queue, paused)
+        self._call(lib.fp_queue_pause, pointer(tx), queue, paused)
 
     def kind(self, tx: OpenTx | None, name: bytes) -> int:
-        return self._number(lib.fp_kind, _pointer(tx), name, len(name))
+        return self._number(lib.fp_kind, pointer(tx), name, len(name))
 
     # ---- messages
 
@@ -173,7 +173,7 @@ class Core:
 
     def run(self, tx: OpenTx | None, request: Request[T]) -> T:
         try:
-            self._call(*request.crossing(_pointer(tx)))
+            self._call(*request.crossing(pointer(tx)))
             return request.read()
         finally:
             request.free()
@@ -229,7 +229,7 @@ class Core:
     def schedule_find(self, tx: OpenTx | None, name: bytes) -> tuple[int, int] | None:
         """The moment up to which it has fired, and what it enqueued last; None: it is new."""
         found, last, running = ffi.new("int32_t *"), ffi.new("int64_t *"), ffi.new("int64_t *")
-        self._call(lib.fp_schedule_find, _pointer(tx), name, len(name), found, last, running)
+        self._call(lib.fp_schedule_find, pointer(tx), name, len(name), found, last, running)
         return (last[0], running[0]) if found[0] else None
 
     def schedule_keep(self, tx: OpenTx | None, said: Fired) -> None:
@@ -239,15 +239,15 @@ class Core:
             setattr(laid.into, f"{field}_bytes", len(getattr(said, field)))
         for field in ("kind", "missed", "last_fired_us", "running"):
             setattr(laid.into, field, getattr(said, field))
-        self._call(lib.fp_schedule_keep, _pointer(tx), laid.into)
+        self._call(lib.fp_schedule_keep, pointer(tx), laid.into)
 
     def progress(self, tx: OpenTx | None, id: int, value: bytes) -> None:
-        self._call(lib.fp_progress, _pointer(tx), id, value, len(value))
+        self._call(lib.fp_progress, pointer(tx), id, value, len(value))
 
     # ---- looking
 
     def get(self, tx: OpenTx | None, id: int) -> Packed:
-        return self._rows(lib.fp_get, _pointer(tx), id)
+        return self._rows(lib.fp_get, pointer(tx), id)
 
     def get_by_key(self, queue: int, kind: int, life: int, key: bytes) -> Packed:
         return self._rows(lib.fp_get_by_key, queue, kind, life, key, len(key))
@@ -270,7 +270,7 @@ class Core:
 
     def size(self, tx: OpenTx | None, queue: int) -> int:
         """Messages that are pending or leased."""
-        return self._number(lib.fp_size, _pointer(tx), queue)
+        return self._number(lib.fp_size, pointer(tx), queue)
 
     def kinds(self) -> Packed:
         return self._rows(lib.fp_kinds)

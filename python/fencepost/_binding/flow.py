@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from fencepost._binding import flowpack as lay
 from fencepost._binding import pack
-from fencepost._binding.calls import Core, OpenTx, copied
+from fencepost._binding.calls import Core, OpenTx, copied, pointer
 from fencepost._binding.codes import FP
 from fencepost._binding.flowpack import (
     RESERVED,
@@ -48,9 +48,6 @@ class Flow:
     def __init__(self, core: Core) -> None:
         self.core = core
 
-    def _tx(self, tx: OpenTx | None) -> Any:
-        return ffi.NULL if tx is None else tx.place[0]
-
     # ---- passes
 
     def record(self, tx: OpenTx | None, items: Sequence[RecordPut]) -> list[Recorded]:
@@ -66,7 +63,7 @@ class Flow:
         laid, last, rows = lay.records(records), lay.ends(ends), ffi.new("fp_rows *")
         try:
             self.core._call(
-                lib.fp_pass_end, self._tx(tx), laid.into, recorded, rows, last.into, ended
+                lib.fp_pass_end, pointer(tx), laid.into, recorded, rows, last.into, ended
             )
             found = copied(rows)
         finally:
@@ -77,7 +74,7 @@ class Flow:
         self, tx: OpenTx | None, id: bytes, token: int, key: bytes
     ) -> tuple[bool, bytes | None]:
         """Whether it is recorded, and its value. `LeaseLost`: the pass was lost."""
-        found = self.core._rows(lib.fp_record_find, self._tx(tx), id, len(id), token, key, len(key))
+        found = self.core._rows(lib.fp_record_find, pointer(tx), id, len(id), token, key, len(key))
         for lengths in pack.records(found):
             return True, pack.parts(found.blob, 0, lengths)[0][0]
         return False, None
@@ -87,7 +84,7 @@ class Flow:
         return self.core._number(lib.fp_pass_claim, id, len(id), budget_us, alive_us)
 
     def _held(self, function: Any, tx: OpenTx | None, id: bytes, *said: int) -> bool:
-        return bool(self.core._number(function, self._tx(tx), id, len(id), *said, kind="int32_t *"))
+        return bool(self.core._number(function, pointer(tx), id, len(id), *said, kind="int32_t *"))
 
     def extend(
         self, tx: OpenTx | None, id: bytes, token: int, budget_us: int, alive_us: int
@@ -122,7 +119,8 @@ class Flow:
         `live`: `Gone` unless there is a run that is not done or cancelled. `queue`: where an id
         without a run is woken.
         """
-        stored, first = self._outside(tx, id, key, value, kind, queue, live=live, wake=wake)
+        coming = Coming(id, key, value, kind, queue, live=live, wake=wake)
+        stored, first = self.core.run(tx, coming)
         return value if first else stored, first
 
     def supply(
@@ -147,31 +145,17 @@ class Flow:
         wake: bool = True,
     ) -> bytes:
         """An entry of the inbox, and the wake-up it is for: its key. As `arrive`."""
-        kind = FP.RECORD_INBOX
-        key, _ = self._outside(tx, id, None, value, kind, queue, live=live, wake=wake)
+        coming = Coming(id, None, value, FP.RECORD_INBOX, queue, live=live, wake=wake)
+        key, _ = self.core.run(tx, coming)
         return key or b""
 
     def append(self, tx: OpenTx | None, id: bytes, value: bytes | None) -> bytes:
         """An entry of the inbox that wakes nobody and needs no run: its key."""
         return self.deliver(tx, id, value, live=False, wake=False)
 
-    def _outside(
-        self,
-        tx: OpenTx | None,
-        id: bytes,
-        key: bytes | None,
-        value: bytes | None,
-        kind: int,
-        queue: int,
-        *,
-        live: bool,
-        wake: bool,
-    ) -> tuple[bytes | None, bool]:
-        return self.core.run(tx, Coming(id, key, value, kind, queue, live=live, wake=wake))
-
     def discard(self, tx: OpenTx | None, id: bytes) -> int:
         """All records go, and no token of before opens anything; how many went."""
-        return self.core._number(lib.fp_discard, self._tx(tx), id, len(id))
+        return self.core._number(lib.fp_discard, pointer(tx), id, len(id))
 
     # ---- runs
 
@@ -183,7 +167,7 @@ class Flow:
         """One message without a key as the child of a run. `LeaseLost`."""
         laid, of = pack.fp_put(put), lay.parent(parent)
         message, created = ffi.new("int64_t *"), ffi.new("int32_t *")
-        self.core._call(lib.fp_start_job, self._tx(tx), laid.into, of.into, message, created)
+        self.core._call(lib.fp_start_job, pointer(tx), laid.into, of.into, message, created)
         return message[0], bool(created[0])
 
     def cancel(self, tx: OpenTx | None, id: bytes) -> int:
@@ -195,7 +179,7 @@ class Flow:
         return self._answer(lib.fp_run_resume, tx, id)
 
     def _answer(self, function: Any, tx: OpenTx | None, id: bytes) -> int:
-        return self.core._number(function, self._tx(tx), id, len(id), kind="int32_t *")
+        return self.core._number(function, pointer(tx), id, len(id), kind="int32_t *")
 
     def fork(self, tx: OpenTx | None, id: bytes, key: bytes | None, start: Start) -> int:
         """
@@ -205,12 +189,12 @@ class Flow:
         laid = lay.start(start, None)
         before = ffi.NULL if key is None else key
         return self.core._number(
-            lib.fp_run_fork, self._tx(tx), id, len(id), before, len(key or b""), laid.into
+            lib.fp_run_fork, pointer(tx), id, len(id), before, len(key or b""), laid.into
         )
 
     def delete(self, tx: OpenTx | None, id: bytes, queue: int = 0) -> int:
         """Wake-up, run, pass and records go together; how many records. `queue`: as `arrive`."""
-        return self.core._number(lib.fp_run_delete, self._tx(tx), queue, id, len(id))
+        return self.core._number(lib.fp_run_delete, pointer(tx), queue, id, len(id))
 
     def purge(self, state: int, before_us: int, limit: int, *, apply: bool) -> tuple[int, bool]:
         """Runs that ended before a moment: how many went, and whether to call again."""
@@ -221,7 +205,7 @@ class Flow:
     # ---- looking
 
     def get(self, id: bytes, tx: OpenTx | None = None) -> RunRow | None:
-        return next(lay.runs(self.core._rows(lib.fp_run_get, self._tx(tx), id, len(id))), None)
+        return next(lay.runs(self.core._rows(lib.fp_run_get, pointer(tx), id, len(id))), None)
 
     def runs(
         self,
@@ -256,7 +240,7 @@ class Flow:
         rows, more = ffi.new("fp_rows *"), ffi.new("int32_t *")
         try:
             self.core._call(
-                lib.fp_record_page, self._tx(tx), id, len(id), after_seq, limit, rows, more
+                lib.fp_record_page, pointer(tx), id, len(id), after_seq, limit, rows, more
             )
             found = copied(rows)
         finally:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from fencepost._binding import pack
-from fencepost._binding.calls import Core, OpenTx
-from fencepost._binding.lib import ffi, lib
+from fencepost._binding.calls import Core, OpenTx, pointer
+from fencepost._binding.lib import lib
 from fencepost._binding.pack import Packed
 from fencepost._checks import name_bytes
 
@@ -51,12 +51,12 @@ class Shelf:
         into.keys = laid.view(b"".join(keys))
         into.key_bytes = laid.view(array("i", map(len, keys)), "int32_t[]")
         into.values, into.value_bytes = laid.view(values), laid.view(value_bytes, "uint32_t[]")
-        self._core._call(lib.fp_shelf_put, _pointer(tx), into)
+        self._core._call(lib.fp_shelf_put, pointer(tx), into)
 
     def erase(self, tx: OpenTx | None, start: str, upto: str) -> int:
         """Those from `start` on and before `upto`; how many there were."""
         laid = _range(self._id, start, upto)
-        return self._core._number(lib.fp_shelf_erase, _pointer(tx), laid.into)
+        return self._core._number(lib.fp_shelf_erase, pointer(tx), laid.into)
 
     def walk(
         self,
@@ -74,7 +74,7 @@ class Shelf:
         """
         while True:
             laid = _range(self._id, start, upto)
-            arguments = (_pointer(tx), laid.into, backwards, values, page)
+            arguments = (pointer(tx), laid.into, backwards, values, page)
             found = list(_kept(self._core._rows(lib.fp_shelf_page, *arguments), values=values))
             yield from found
             if not found:
@@ -94,7 +94,7 @@ def shelves(core: Core, tx: OpenTx | None, prefix: str) -> Iterator[str]:
     after = prefix
     while True:
         laid = _range(b"", after, prefix + LAST)
-        found = core._rows(lib.fp_shelf_ids, _pointer(tx), laid.into, PAGE)
+        found = core._rows(lib.fp_shelf_ids, pointer(tx), laid.into, PAGE)
         at = 0
         for (length,) in pack.records(found):
             after = found.blob[at : at + length].decode()
@@ -102,10 +102,6 @@ def shelves(core: Core, tx: OpenTx | None, prefix: str) -> Iterator[str]:
             yield after
         if not at:
             return
-
-
-def _pointer(tx: OpenTx | None) -> Any:
-    return ffi.NULL if tx is None else tx.place[0]
 
 
 def _range(id: bytes, start: str, upto: str) -> pack.Borrowed:
