@@ -9,13 +9,15 @@ from typing import Any, Final
 from fencepost._file import File
 from fencepost._verdicts import UNKNOWN_NAME_US, later
 from fencepost._worker.batchrun import BatchRun
-from fencepost._worker.boxrun import box_run
 from fencepost._worker.channel import Channel
 from fencepost._worker.flowrun import WorkflowRun
 from fencepost._worker.jobrun import JobRun
+from fencepost._worker.receiptrun import ReceiptRun
 from fencepost._worker.routes import Route
 from fencepost._worker.runs import Host, Run
+from fencepost._worker.sendrun import SendRun
 from fencepost.claims import Claim
+from fencepost.outbox import Outbox
 
 __all__ = ["Dispatcher"]
 
@@ -50,8 +52,10 @@ class Dispatcher:
         route = self._routes[claim._queue.name]
         if route.handler:
             return self.together(route, [claim])
+        if isinstance(route.box, Outbox):
+            return SendRun(self._host, route.box, claim, resends=route.resends)
         if route.box is not None:
-            return box_run(self._host, route, claim)
+            return ReceiptRun(self._host, route.box, claim)
         name = self._names.get(claim._kind, "")
         if route.workflows:
             return self._pass(name, claim)
