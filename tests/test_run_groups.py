@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fencepost._binding.hands import Hands, Scribe
+from fencepost._binding.waiters import Batcher, Callers
 from fencepost._workflow.outcomes import (
     Changed,
     Fenced,
@@ -77,8 +77,8 @@ def test_side_by_side_the_first_failure_comes_alone() -> None:
     assert isinstance(weightiest([Suspension()]), Suspension)
 
 
-async def test_hands_answer_each_and_go_on_though_nobody_waits() -> None:
-    hands, began, go = Hands(2), threading.Event(), threading.Event()
+async def test_callers_answer_each_and_go_on_though_nobody_waits() -> None:
+    callers, began, go = Callers("steps", 2), threading.Event(), threading.Event()
     done: list[int] = []
 
     def slow() -> None:
@@ -86,22 +86,32 @@ async def test_hands_answer_each_and_go_on_though_nobody_waits() -> None:
         assert go.wait(60)
         done.append(1)
 
-    task = asyncio.create_task(hands.call(slow))
+    task = asyncio.create_task(callers.call(slow))
     while not began.is_set():
         await asyncio.sleep(0.001)
     task.cancel()
-    assert await asyncio.gather(*(hands.call(partial(int, n)) for n in range(20))) == [*range(20)]
+    assert await asyncio.gather(*(callers.call(partial(int, n)) for n in range(20))) == [*range(20)]
     go.set()
     with pytest.raises(ZeroDivisionError):
-        await hands.call(lambda: 1 // 0)
+        await callers.call(lambda: 1 // 0)
     with pytest.raises(RuntimeError, match="StopIteration"):
-        await hands.call(lambda: next(iter(())))
+        await callers.call(lambda: next(iter(())))
     while not done:
         await asyncio.sleep(0.001)
-    hands.close()
+    callers.dismiss()
 
 
-async def test_a_scribe_commits_together_what_was_said_meanwhile() -> None:
+async def test_no_call_waits_for_another_while_there_is_room_for_a_thread() -> None:
+    """Of two that come at once where one thread is idle, each waits for the other to have begun."""
+    callers, both = Callers("steps", 2), threading.Barrier(2)
+    await callers.call(int)
+    assert callers.wait_until_idle(30)
+    calls = [callers.call(partial(both.wait, 30)) for _ in range(2)]
+    assert sorted(await asyncio.gather(*calls)) == [0, 1]
+    callers.dismiss()
+
+
+async def test_a_batcher_commits_together_what_was_said_meanwhile() -> None:
     go = threading.Event()
     commits: list[list[int]] = []
 
@@ -113,15 +123,15 @@ async def test_a_scribe_commits_together_what_was_said_meanwhile() -> None:
             raise ValueError("seven")
         return [2 * item for item in items]
 
-    scribe: Scribe[int, int] = Scribe(commit)
-    first = asyncio.create_task(scribe.say(1))
+    batcher: Batcher[int, int] = Batcher("records", commit)
+    first = asyncio.create_task(batcher.say(1))
     await asyncio.sleep(0.01)
-    rest = [asyncio.create_task(scribe.say(n)) for n in (2, 3)]
+    rest = [asyncio.create_task(batcher.say(n)) for n in (2, 3)]
     await asyncio.sleep(0.01)
     go.set()
     assert await asyncio.gather(first, *rest) == [2, 4, 6]
     assert commits == [[1], [2, 3]]
-    scribe.close()
+    batcher.dismiss()
 
 
 async def test_what_is_wrong_with_one_is_nobody_elses_trouble() -> None:
@@ -133,10 +143,37 @@ async def test_what_is_wrong_with_one_is_nobody_elses_trouble() -> None:
             raise ValueError("seven")
         return list(items)
 
-    scribe: Scribe[int, int] = Scribe(commit)
-    said = [asyncio.create_task(scribe.say(n)) for n in (1, 2, 7, 3)]
+    batcher: Batcher[int, int] = Batcher("records", commit)
+    said = [asyncio.create_task(batcher.say(n)) for n in (1, 2, 7, 3)]
     await asyncio.sleep(0.01)
     go.set()
     answers = await asyncio.gather(*said, return_exceptions=True)
     assert [answer for answer in answers if isinstance(answer, int)] == [1, 2, 3]
-    scribe.close()
+    batcher.dismiss()
+
+
+async def test_what_was_said_is_committed_though_who_said_it_is_cancelled() -> None:
+    """A result that a step had, and whose pass was cut off, is recorded."""
+    began, go = threading.Event(), threading.Event()
+    commits: list[list[int]] = []
+
+    def commit(items: Sequence[int]) -> list[int]:
+        began.set()
+        assert go.wait(60)
+        commits.append(list(items))
+        return list(items)
+
+    batcher: Batcher[int, int] = Batcher("records", commit)
+    first = asyncio.create_task(batcher.say(1))
+    while not began.is_set():
+        await asyncio.sleep(0.001)
+    second = asyncio.create_task(batcher.say(2))
+    await asyncio.sleep(0.01)
+    second.cancel()
+    await asyncio.gather(second, return_exceptions=True)
+    go.set()
+    assert await first == 1
+    while len(commits) < 2:
+        await asyncio.sleep(0.001)
+    assert commits == [[1], [2]]
+    batcher.dismiss()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextvars
 import inspect
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -78,14 +77,13 @@ class AsyncStore:
             raise InvalidArgument(
                 "the body of a transaction awaits nothing: it is a plain function"
             )
-        context = contextvars.copy_context()
 
         def body() -> T:
             with transaction(self._store._file, TURN) as tx:
                 return fn(tx, *args, **kwargs)
 
         unwrap(self._store._file, None)
-        return await self._store._file.bridge.transact(partial(context.run, body))
+        return await self._store._file.bridge.transact(body)
 
     # ---- looking ---------------------------------------------------------------------------------
 

@@ -13,7 +13,6 @@ its call back if no thread has taken it; if one has, it happens.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from time import monotonic
@@ -24,7 +23,7 @@ from fencepost._binding.codes import FP
 from fencepost._binding.pack import Packed, Verdict, claims
 from fencepost._binding.requests import Request
 from fencepost._binding.results import Result
-from fencepost._binding.waiters import Threads, Waiter, deliver
+from fencepost._binding.waiters import Callers, Threads, deliver
 from fencepost._binding.watch import Lined, Watch
 from fencepost.errors import Error, ForkedHandle, QueueFull
 
@@ -95,24 +94,14 @@ class Taking(Writing["tuple[list[int], Packed]"]):
             self.bridge.let_go([Verdict(id_, token, FP.RELEASE) for id_, token in found])
 
 
-class Asking(Waiter[T]):
-    __slots__ = ("fn",)
-
-    def __init__(
-        self, lock: threading.Condition, fn: Callable[[], T], *, heard: bool = True
-    ) -> None:
-        super().__init__(lock, heard=heard)
-        self.fn = fn
-
-
 class Bridge:
     """Of one handle, in the process that opened it."""
 
     def __init__(self, core: Core) -> None:
         self.core = core
         self.writers = Threads("writes", self._write, threads=1, most=MOST)
-        self._askers = Threads("asks", _ask, threads=ASKERS, most=1)
-        self._bodies = Threads("transacts", _ask, threads=BODIES, most=1)
+        self._askers = Callers("asks", ASKERS)
+        self._bodies = Callers("transacts", BODIES)
         self.watch = Watch(core, self._try_again)
         self._process = os.getpid()
 
@@ -129,12 +118,14 @@ class Bridge:
         return await self._written(Taking(self, request, wait_us=wait_us))
 
     async def ask(self, fn: Callable[[], T]) -> T:
-        """Whatever `fn` does, in another thread."""
-        return await self._asked(self._askers, fn)
+        """Whatever `fn` does, in another thread, with the context variables of the caller."""
+        self._check()
+        return await self._askers.call(fn)
 
     async def transact(self, fn: Callable[[], T]) -> T:
         """The same for what waits for the writer, so that no reader stands behind it."""
-        return await self._asked(self._bodies, fn)
+        self._check()
+        return await self._bodies.call(fn)
 
     async def change(self, version: int) -> None:
         """Until the file's version is not this one any more."""
@@ -154,7 +145,7 @@ class Bridge:
                 self.core.settle(None, verdicts)
 
         with suppress(RuntimeError):
-            self._askers.put([Asking(self._askers.changed, settle, heard=False)])
+            self._askers.cast(settle)
 
     def rest(self) -> None:
         """Until all that was asked for before has been written, or its patience is over."""
@@ -173,12 +164,6 @@ class Bridge:
             )
 
     # ---- writing ---------------------------------------------------------------------------------
-
-    async def _asked(self, threads: Threads, fn: Callable[[], T]) -> T:
-        self._check()
-        asking = Asking(threads.changed, fn)
-        threads.put([asking])
-        return await asking.awaited()
 
     async def _written(self, waiter: Writing[T]) -> T:
         self._check()
@@ -214,12 +199,3 @@ class Bridge:
         if again:
             self.writers.put(again, first=True)
         deliver(told)
-
-
-def _ask(waiters: Sequence[Asking[Any]]) -> None:
-    for waiter in waiters:
-        try:
-            waiter.value = waiter.fn()
-        except BaseException as error:  # is the coroutine's
-            waiter.error = error
-    deliver(waiters)

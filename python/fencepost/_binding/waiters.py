@@ -13,13 +13,18 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextvars import copy_context
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
-__all__ = ["Threads", "Waiter", "deliver"]
+__all__ = ["Batcher", "Callers", "Threads", "Waiter", "deliver"]
 
 T = TypeVar("T")
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
 
 LINGER: Final = 5.0  # seconds that a thread without anything to do stays for the next thing
+TOGETHER: Final = 500  # items of one commit, at the most
 
 
 class Waiter(Generic[T]):
@@ -83,6 +88,8 @@ def _tell(waiters: Sequence[Waiter[Any]]) -> None:
         assert waiter.future is not None
         if waiter.future.done():
             waiter.unheard()
+        elif isinstance(waiter.error, StopIteration):  # which no future can hold
+            waiter.future.set_exception(RuntimeError(f"StopIteration: {waiter.error}"))
         elif waiter.error is not None:
             waiter.future.set_exception(waiter.error)
         else:
@@ -110,7 +117,7 @@ class Threads:
         self._room = threads
         self._line: deque[Waiter[Any]] = deque()
         self._threads = 0
-        self._idle = 0
+        self._idle = 0  # of them, those that work on nothing; they may have been woken already
         self._linger = LINGER
 
     def put(self, waiters: Sequence[Waiter[Any]], *, first: bool = False) -> None:
@@ -120,9 +127,8 @@ class Threads:
                 self._line.extendleft(reversed(waiters))
             else:
                 self._line.extend(waiters)
-            if self._idle:
-                self.changed.notify()
-            elif self._threads < self._room:
+            self.changed.notify(len(waiters))
+            if self._idle < len(self._line) and self._threads < self._room:
                 self._begin(waiters)
 
     def _begin(self, waiters: Sequence[Waiter[Any]]) -> None:
@@ -136,6 +142,7 @@ class Threads:
                 raise
         else:
             self._threads += 1
+            self._idle += 1
 
     def dismiss(self) -> None:
         """Threads need not wait for more to come."""
@@ -159,6 +166,8 @@ class Threads:
                     waiter.error = error
                 deliver(waiters)
             del waiters  # an idle thread keeps nothing alive
+            with self.changed:
+                self._idle += 1
 
     def _next(self) -> list[Waiter[Any]]:
         """What is to be done next; empty: the thread may go."""
@@ -166,12 +175,12 @@ class Threads:
             while True:
                 taken = self._taken()
                 if taken:
+                    self._idle -= 1
                     return taken
-                self._idle += 1
                 self._rested.notify_all()
                 came = self.changed.wait(self._linger)
-                self._idle -= 1
                 if not (came and self._linger) and not self._line:
+                    self._idle -= 1
                     self._threads -= 1
                     return []
 
@@ -184,3 +193,91 @@ class Threads:
             else:
                 taken.append(waiter)
         return taken
+
+
+class _Call(Waiter[T]):
+    __slots__ = ("fn",)
+
+    def __init__(
+        self, lock: threading.Condition, fn: Callable[[], T], *, heard: bool = True
+    ) -> None:
+        super().__init__(lock, heard=heard)
+        self.fn = fn
+
+
+class Callers(Threads):
+    """Up to so many threads that call functions, one each, for coroutines."""
+
+    def __init__(self, name: str, threads: int) -> None:
+        super().__init__(name, _call, threads=threads, most=1)
+
+    async def call(self, fn: Callable[[], T]) -> T:
+        """
+        What it returns, or raises; with the context variables of the caller. Once it has begun it
+        goes on though its caller is cancelled.
+        """
+        waiter = _Call(self.changed, partial(copy_context().run, fn))
+        self.put([waiter])
+        return await waiter.awaited()
+
+    def cast(self, fn: Callable[[], object]) -> None:
+        """Call it, and nobody waits for it. `RuntimeError`: there is no thread left."""
+        self.put([_Call(self.changed, fn, heard=False)])
+
+
+def _call(waiters: Sequence[_Call[Any]]) -> None:
+    for waiter in waiters:
+        try:
+            waiter.value = waiter.fn()
+        except BaseException as error:  # is the coroutine's
+            waiter.error = error
+    deliver(waiters)
+
+
+class _Said(Waiter[Answer], Generic[Item, Answer]):
+    __slots__ = ("context", "item")
+
+    def __init__(self, lock: threading.Condition, item: Item) -> None:
+        super().__init__(lock)
+        self.item = item
+        self.context = copy_context()
+
+
+class Batcher(Generic[Item, Answer]):
+    """
+    What coroutines say while a commit is under way is the next commit.
+
+    `commit` is given the items and answers each. If it raises, each is committed alone, so that
+    what is wrong with one is nobody else's trouble. What was said is committed, though who said it
+    is cancelled.
+    """
+
+    def __init__(self, name: str, commit: Callable[[Sequence[Item]], Sequence[Answer]]) -> None:
+        self._commit = commit
+        self._threads = Threads(name, self._write, threads=1, most=TOGETHER)
+
+    async def say(self, item: Item) -> Answer:
+        said: _Said[Item, Answer] = _Said(self._threads.changed, item)
+        self._threads.put([said])
+        assert said.future is not None
+        return await said.future
+
+    def _write(self, said: Sequence[_Said[Item, Answer]]) -> None:
+        try:
+            # As the first who says something: what is around a call is around its commit.
+            answers = said[0].context.run(self._commit, [one.item for one in said])
+        except BaseException as error:
+            if len(said) == 1:
+                said[0].error = error
+                deliver(said)
+                return
+            for one in said:
+                self._write([one])
+            return
+        for one, answer in zip(said, answers, strict=True):
+            one.value = answer
+        deliver(said)
+
+    def dismiss(self) -> None:
+        """What was said is committed, and no thread stays for more."""
+        self._threads.dismiss()

@@ -2,7 +2,7 @@
 Where the runs of one file have things written: all that they say at the same time is one commit.
 
 A pass says records as it goes, and at its end records with its outcome. Passes of many runs say
-that to one scribe. Only what begins children, and `transact`, has a transaction of its own.
+that to one batcher. Only what begins children, and `transact`, has a transaction of its own.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from fencepost._binding.calls import FP
 from fencepost._binding.flow import End, Flow, Parent, Recorded, RecordPut
-from fencepost._binding.hands import Hands, Scribe
+from fencepost._binding.waiters import Batcher, Callers
 from fencepost._file import File
 from fencepost._workflow.children import Start, begin
 from fencepost._workflow.history import TRANSACT, Entry, ended_key
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 Answer = tuple[Sequence[Recorded], int | None]
 NOT_SAID: Final = -1
-CLERKS: Final = 4  # the file has one writer; they read, and stand in line
+ASKERS: Final = 4  # the file has one writer; they read, and stand in line
 
 
 class Said(NamedTuple):
@@ -44,23 +44,23 @@ class FlowWriter:
     def __init__(self, file: File, threads: int) -> None:
         self.file = file
         self.flow = Flow(file.core)
-        self._hands = Hands(threads)
-        self._clerks = Hands(CLERKS)
-        self._scribe: Scribe[Said, Answer] = Scribe(self._commit)
+        self._steps = Callers("steps", threads)
+        self._askers = Callers("asks", ASKERS)
+        self._records: Batcher[Said, Answer] = Batcher("records", self._commit)
 
     async def call(self, fn: Callable[[], T]) -> T:
         """A plain step, in a thread."""
-        return await self._hands.call(fn)
+        return await self._steps.call(fn)
 
     async def ask(self, fn: Callable[[], T]) -> T:
         """What is asked of the file, in another: steps that take their time are not in its way."""
-        return await self._clerks.call(fn)
+        return await self._askers.call(fn)
 
     async def say(self, records: Sequence[RecordPut], end: End | None) -> Answer:
         """Written when it returns."""
         if not records and end is None:
             return (), None
-        return await self._scribe.say(Said(records, end))
+        return await self._records.say(Said(records, end))
 
     def _commit(self, said: Sequence[Said]) -> list[Answer]:
         records = [record for one in said for record in one.records]
@@ -83,9 +83,8 @@ class FlowWriter:
 
     def close(self) -> None:
         """What was said is written; what runs goes on."""
-        self._scribe.close()
-        self._clerks.close()
-        self._hands.close()
+        for threads in (self._records, self._askers, self._steps):
+            threads.dismiss()
 
 
 class PassWriter:
