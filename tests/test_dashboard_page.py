@@ -45,20 +45,22 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 
 @pytest.fixture
-def page(browser: Browser) -> Iterator[Browser]:
-    """Wide and light; what its console complained of fails the test."""
-    browser.complaints.clear()
-    browser.shape(1280, 900)
-    yield browser
-    browser.open("about:blank")
-    assert browser.complaints == []
-
-
-@pytest.fixture
 def serve() -> Iterator[Serve]:
     """The dashboard of a file, which may do what is named; its address, with the token."""
     with ExitStack() as closing:
         yield lambda path, *allow: closing.enter_context(served(path, allow))
+
+
+@pytest.fixture
+def page(browser: Browser, serve: Serve) -> Iterator[Browser]:
+    """Wide and light; what its console complained of fails the test. It is left before its server."""
+    assert serve
+    browser.shape(1280, 900)
+    yield browser
+    browser.open("about:blank")
+    browser.until("location.href === 'about:blank'")
+    complaints, browser.complaints = browser.complaints, []
+    assert complaints == []
 
 
 @contextmanager
