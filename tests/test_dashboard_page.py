@@ -53,8 +53,7 @@ def serve() -> Iterator[Serve]:
 
 @pytest.fixture
 def page(browser: Browser, serve: Serve) -> Iterator[Browser]:
-    """Wide and light; what its console complained of fails the test. It is left before its server."""
-    assert serve
+    """Wide and light; left before its server. What its console complained of fails the test."""
     browser.shape(1280, 900)
     yield browser
     browser.open("about:blank")
