@@ -57,6 +57,7 @@ int fp_keeper_start(fp_store *store, int64_t beat_us, fp_keeper **keeper, fp_err
 
 int fp_keeper_hold(fp_keeper *keeper, int32_t count, const int64_t *claims, fp_error *err) {
   err_clear(err);
+  if (keeper == NULL) return err_set(err, FP_CLOSED, "the keeper is stopped");
   int code = check_between("count", count, 0, BATCH_MAX, err);
   for (int32_t i = 0; code == FP_OK && i < count; i++) {
     int64_t lease_us = claims[(int64_t)i * KEEPER_WIDTH + 2];
@@ -67,11 +68,11 @@ int fp_keeper_hold(fp_keeper *keeper, int32_t count, const int64_t *claims, fp_e
 }
 
 void fp_keeper_drop(fp_keeper *keeper, int32_t count, const int64_t *claims) {
-  keeper_drop(keeper, count, claims);
+  if (keeper != NULL) keeper_drop(keeper, count, claims);
 }
 
 int fp_keeper_lost(fp_keeper *keeper, int64_t id, int64_t token) {
-  return keeper_lost(keeper, id, token);
+  return keeper == NULL || keeper_lost(keeper, id, token);
 }
 
 void fp_keeper_stop(fp_keeper *keeper) {

@@ -371,13 +371,14 @@ int fp_guest_run(fp_guest *guest, int32_t sets, const char *params, int64_t para
                  fp_rows *rows, int64_t *changed, int64_t *last_rowid, fp_error *err);
 void fp_guest_close(fp_guest *guest);
 
-/* ---- the keeper: renews what it was given, each `beat_us`, until dropped or its own end ---- */
+/* ---- the keeper: renews what it was given, each `beat_us`, until dropped or its own end ----
+** NULL is one that is stopped: it holds nothing. */
 int fp_keeper_start(fp_store *store, int64_t beat_us, fp_keeper **keeper, fp_error *err);
 /* claims: id, token, lease_us, until_us (0: for ever) of each. All of them are held, or none. */
 int fp_keeper_hold(fp_keeper *keeper, int32_t count, const int64_t *claims, fp_error *err);
 /* claims: id, token of each. */
 void fp_keeper_drop(fp_keeper *keeper, int32_t count, const int64_t *claims);
-int fp_keeper_lost(fp_keeper *keeper, int64_t id, int64_t token); /* 1: somebody else has it */
+int fp_keeper_lost(fp_keeper *keeper, int64_t id, int64_t token); /* 1: it is not kept */
 void fp_keeper_stop(fp_keeper *keeper); /* joins and frees */
 /* cdef end */
 

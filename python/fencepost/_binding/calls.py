@@ -20,7 +20,7 @@ from fencepost._binding.keeper import Keeper
 from fencepost._binding.lib import ffi, lib
 from fencepost._binding.pack import Cursor, Filter, Fired, Packed, Put, Settle, Take
 from fencepost._binding.requests import Cancelling, Enqueuing, Request, Settling, Stepping
-from fencepost.errors import Error
+from fencepost.errors import Error, InvalidArgument
 
 __all__ = ["FP", "SCHEMA_VERSION", "SQLITE_VERSION", "Core", "Keeper", "OpenTx", "checked"]
 __all__ += ["Gathered", "Watched", "copied", "pointer", "restore", "status", "text"]
@@ -66,14 +66,29 @@ def status(path: bytes, at_us: int) -> tuple[int, Packed]:
         lib.fp_rows_free(rows)
 
 
-def pointer(tx: OpenTx | None) -> Any:
-    return ffi.NULL if tx is None else tx.place[0]
+class _Handle:
+    """What an open file has in C, freed when nobody is left who could call it."""
+
+    __slots__ = ("_pointer",)
+
+    def __init__(self, pointer: Any) -> None:
+        self._pointer = pointer
+
+    def __del__(self, *, gc: Any = ffi.gc, free: Any = lib.fp_free) -> None:
+        """
+        Garbage of one cycle is finalized in any order, and what comes behind us may still call: a
+        `finally` in a generator, say. Only then are our slots emptied, and this one frees.
+        """
+        self._pointer = gc(self._pointer, free)
 
 
 class Core:
-    """One handle on one file; any thread. `patience` is how long a call waits for its turn."""
+    """
+    One handle on one file; any thread. `patience` is how long a call waits for its turn; a copy
+    shares the handle, and may have another patience.
+    """
 
-    __slots__ = ("_store", "freed", "patience")
+    __slots__ = ("_handle", "_store", "patience")
 
     def __init__(
         self,
@@ -94,13 +109,8 @@ class Core:
         options.foreign_keys, options.normal, options.hand_us = foreign_keys, normal, hand_us
         store = ffi.new("fp_store **")
         checked(lib.fp_open, options, store, patience=patience)
-        self.freed = freed = list[bool]()
-
-        def free(handle: Any) -> None:
-            freed.append(True)
-            lib.fp_free(handle)
-
-        self._store = ffi.gc(store[0], free)
+        self._store = store[0]
+        self._handle = _Handle(store[0])
         self.patience = patience
 
     def _call(self, function: Any, *arguments: Any) -> None:
@@ -378,7 +388,15 @@ class OpenTx:
             self._core.end(pointer, commit=commit)
 
     def __del__(self) -> None:
-        # Garbage of one cycle goes in any order; what the handle took with it is over.
         with suppress(Exception):
-            if not self._core.freed:
-                self.end(commit=False)
+            self.end(commit=False)
+
+
+def pointer(tx: OpenTx | None) -> Any:
+    """The core's own of a transaction. `InvalidArgument`: it is over."""
+    if tx is None:
+        return ffi.NULL
+    begun = tx.place[0]
+    if not begun:  # else it would be a call without one, which commits by itself
+        raise InvalidArgument("the transaction is over")
+    return begun

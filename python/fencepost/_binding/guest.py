@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fencepost._binding.calls import OpenTx, checked, copied, text
+from fencepost._binding.calls import OpenTx, pointer, checked, copied, text
 from fencepost._binding.lib import ffi, lib
 from fencepost._binding.pack import Packed
 
@@ -23,7 +23,7 @@ class Guest:
         self._tx = tx
         encoded = sql.encode()
         guest = ffi.new("fp_guest **")
-        checked(lib.fp_guest_open, tx.place[0], encoded, len(encoded), guest)
+        checked(lib.fp_guest_open, pointer(tx), encoded, len(encoded), guest)
         self._guest = guest[0]
 
     def __enter__(self) -> Self:

@@ -13,7 +13,7 @@ __all__ = ["Keeper"]
 
 
 class Keeper:
-    """The thread in C that renews the leases it was given."""
+    """The thread in C that renews the leases it was given. Once stopped it holds none."""
 
     __slots__ = ("_core", "_keeper")
 
@@ -24,7 +24,7 @@ class Keeper:
     def hold(self, claims: Sequence[int]) -> None:
         """
         Renew claims until they are dropped, or until a moment of store time (0: for ever): id,
-        token, lease and end of each, flat. All of them, or none.
+        token, lease and end of each, flat. All of them, or none. `Closed`: it is stopped.
         """
         flat = array("q", claims)
         checked(
@@ -37,10 +37,11 @@ class Keeper:
         lib.fp_keeper_drop(self._keeper, len(flat) // 2, ffi.from_buffer("int64_t[]", flat))
 
     def lost(self, id: int, token: int) -> bool:
+        """Whether somebody else has it, or nobody renews it any more."""
         return bool(lib.fp_keeper_lost(self._keeper, id, token))
 
     def stop(self) -> None:
-        """Ends the thread. The keeper is not used afterwards; again: nothing."""
+        """Ends the thread; again: nothing. Not beside another call."""
         pointer, self._keeper = self._keeper, ffi.NULL
         if pointer:
             lib.fp_keeper_stop(pointer)

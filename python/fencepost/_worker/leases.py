@@ -27,7 +27,6 @@ class Leases:
         """Beats three times in the shortest lease that it will be given."""
         self._keeper = core.keeper(min(max(shortest_us // 3, BEAT_MIN_US), BEAT_MAX_US))
         self._lock = threading.Lock()
-        self._over = False
 
     def hold(self, held: Sequence[int]) -> None:
         """
@@ -44,10 +43,9 @@ class Leases:
     def lost(self, claim: Claim[object]) -> bool:
         """Whether somebody else has it. When all is over nobody renews it: then it is, too."""
         with self._lock:
-            return self._over or self._keeper.lost(*claim._key)
+            return self._keeper.lost(*claim._key)
 
     def end(self) -> None:
         """Nothing is renewed any more."""
         with self._lock:
-            self._over = True
             self._keeper.stop()
