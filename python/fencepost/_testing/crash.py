@@ -100,7 +100,7 @@ class MortalCore(Core):
 
     def __init__(self, core: Core, of: object, pass_: Callable[[Sequence[int], int], None]) -> None:
         """`pass_` turns the clock to what is due next in these queues, or to the moment."""
-        self._store = core._store
+        self._handle, self._store = core._handle, core._store
         self.patience = core.patience
         self._of = of
         self._pass = pass_
