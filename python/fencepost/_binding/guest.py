@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fencepost._binding.calls import OpenTx, pointer, checked, copied, text
+from fencepost._binding.calls import OpenTx, checked, copied, pointer, text
 from fencepost._binding.lib import ffi, lib
 from fencepost._binding.pack import Packed
 
