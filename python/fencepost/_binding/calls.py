@@ -75,10 +75,8 @@ class _Handle:
         self._pointer = pointer
 
     def __del__(self, *, gc: Any = ffi.gc, free: Any = lib.fp_free) -> None:
-        """
-        Garbage of one cycle is finalized in any order, and what comes behind us may still call: a
-        `finally` in a generator, say. Only then are our slots emptied, and this one frees.
-        """
+        # Garbage of one cycle is finalized in any order, and what comes behind us may still call, a
+        # `finally` in a generator, say. Only then are our slots emptied, and this one frees.
         self._pointer = gc(self._pointer, free)
 
 
