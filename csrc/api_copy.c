@@ -84,7 +84,5 @@ int fp_status(const char *path, int64_t at_us, int64_t *now_us, fp_rows *rows, f
     code = look(&d, at_us, now_us, &found, err);
     db_close(&d);
   } while (alone && !is_as_before(path, &before)); /* somebody came: it is not alone any more */
-  if (code == FP_OK) return pack_take(&found, rows, err);
-  pack_free(&found);
-  return code;
+  return pack_take(&found, code, rows, err);
 }

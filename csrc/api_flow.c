@@ -6,18 +6,6 @@
 #include "pass.h"
 #include "record.h"
 
-/* Gives the rows to the caller, or frees them, and counts out. */
-static int leave_with(fp_store *store, int code, pack *p, fp_rows *rows, fp_error *err) {
-  *rows = (fp_rows){0};
-  if (code == FP_OK) {
-    code = pack_take(p, rows, err);
-  } else {
-    pack_free(p);
-  }
-  group_leave(store);
-  return code;
-}
-
 /* ---- passes ---- */
 
 /* *bytes: and what they are about to write. */
@@ -46,10 +34,7 @@ static int check_records(const fp_records *all, int64_t *bytes, fp_error *err) {
 static int check_end(const fp_end *e, const char **blob, fp_error *err) {
   bool moment = e->verb == FP_END_SLEEP || e->verb == FP_END_WAIT;
   bool least = e->verb == FP_END_WAIT || e->verb == FP_END_RETRY || e->verb == FP_END_RELEASE;
-  const struct {
-    const char *name;
-    int64_t value, low, high;
-  } limit[] = {
+  const check_limit limits[] = {
       {"the id's bytes", e->id_bytes, 1, KEY_BYTES_MAX},
       {"the verb", e->verb, FP_END_DONE, FP_END_RELEASE},
       {"at (microseconds)", moment || least ? e->at_us : 0, least ? -1 : 0,
@@ -60,10 +45,7 @@ static int check_end(const fp_end *e, const char **blob, fp_error *err) {
       {"the failure's code (bytes)", e->code_bytes, -1, FAILURE_WORD_BYTES_MAX},
       {"the failure's text (bytes)", e->text_bytes, -1, FAILURE_TEXT_BYTES_MAX},
   };
-  int code = FP_OK;
-  for (int i = 0; code == FP_OK && i < COUNT_OF(limit); i++) {
-    code = check_between(limit[i].name, limit[i].value, limit[i].low, limit[i].high, err);
-  }
+  int code = check_limits(limits, COUNT_OF(limits), err);
   if (code == FP_OK) code = flow_check_id(*blob, (int32_t)e->id_bytes, err);
   const int64_t part[] = {e->id_bytes, e->waiting_bytes, e->result_bytes, e->kind_bytes,
                           e->code_bytes, e->text_bytes};
@@ -93,7 +75,9 @@ int fp_pass_end(fp_store *store, fp_tx *tx, const fp_records *records, int32_t *
   if (records != NULL) code = check_records(records, &bytes, err);
   if (code == FP_OK && ends != NULL) code = check_ends(ends, &bytes, err);
   if (code == FP_OK) code = group_run(store, tx, "a workflow's pass", bytes, flow_end, &e, err);
-  return leave_with(store, code, &rows, stored, err);
+  code = pack_take(&rows, code, stored, err);
+  group_leave(store);
+  return code;
 }
 
 int fp_record_put(fp_store *store, fp_tx *tx, const fp_records *records, int32_t *answers,
@@ -111,7 +95,9 @@ int fp_record_find(fp_store *store, fp_tx *tx, const char *id, int32_t id_bytes,
   code = flow_check_id(id, id_bytes, err);
   if (code == FP_OK) code = flow_check_key(f.key, err);
   if (code == FP_OK) code = group_look(store, tx, flow_find, &f, err);
-  return leave_with(store, code, &rows, row, err);
+  code = pack_take(&rows, code, row, err);
+  group_leave(store);
+  return code;
 }
 
 /* One of the requests of pass.h. */
@@ -175,7 +161,9 @@ int fp_outside_put(fp_store *store, fp_tx *tx, const fp_outside *put, fp_rows *r
   code = flow_check_coming(put, err);
   int64_t bytes = put->value_bytes + ROW_BYTES;
   if (code == FP_OK) code = group_run(store, tx, "a signal", bytes, flow_come, &c, err);
-  return leave_with(store, code, &rows, row, err);
+  code = pack_take(&rows, code, row, err);
+  group_leave(store);
+  return code;
 }
 
 /* One of those requests that ask about a run by its id. */

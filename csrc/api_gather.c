@@ -104,8 +104,8 @@ static void answer(gathered *g, fp_call *call) {
     call->ids[0] = g->as.start.message;
     call->created[0] = g->as.start.created;
   }
-  if (call->code == FP_OK && has_rows(call)) {
-    call->code = pack_take(&g->rows, call->rows, &call->err);
+  if (has_rows(call)) {
+    call->code = pack_take(&g->rows, call->code, call->rows, &call->err);
   } else {
     pack_free(&g->rows);
   }

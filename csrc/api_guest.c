@@ -28,11 +28,10 @@ int fp_guest_run(fp_guest *guest, int32_t sets, const char *params, int64_t para
   int code = group_enter(store, tx, err);
   if (code != FP_OK) return code;
   code = guest_run(guest, sets, (span){params, params_bytes}, &values, changed, last_rowid, err);
+  code = pack_take(&values, code, rows, err);
   if (code == FP_OK) {
-    code = pack_take(&values, rows, err);
     rows->width = guest_columns(guest);
   } else {
-    pack_free(&values);
     *changed = *last_rowid = 0;
   }
   group_leave(store);

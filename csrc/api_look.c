@@ -33,7 +33,6 @@ typedef struct question {
 ** whoever has the turn. */
 static int answer(fp_store *store, fp_tx *tx, int code, request look, question *q, fp_rows *rows,
                   fp_error *err) {
-  *rows = (fp_rows){0};
   if (code == FP_OK) {
     code = group_look(store, tx, look, q, err);
     if (code == FP_INVALID && q->placed && tx == NULL) {
@@ -41,11 +40,7 @@ static int answer(fp_store *store, fp_tx *tx, int code, request look, question *
       code = group_run(store, NULL, "a look-up", 0, look, q, err);
     }
   }
-  if (code == FP_OK) {
-    code = pack_take(&q->rows, rows, err);
-  } else {
-    pack_free(&q->rows);
-  }
+  code = pack_take(&q->rows, code, rows, err);
   group_leave(store);
   return code;
 }

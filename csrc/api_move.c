@@ -102,11 +102,7 @@ int fp_step(fp_store *store, const fp_settle *settle, int32_t *answers, const fp
   }
   bytes += ((int64_t)take->limit + (settle == NULL ? 0 : settle->count)) * ROW_BYTES;
   if (code == FP_OK && go) code = group_run(store, NULL, "a claim", bytes, claim_step, &c, err);
-  if (code == FP_OK) {
-    code = pack_take(&rows, claims, err);
-  } else {
-    pack_free(&rows);
-  }
+  code = pack_take(&rows, code, claims, err);
   group_leave(store);
   return code;
 }

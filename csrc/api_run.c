@@ -108,13 +108,8 @@ static int list(txn *t, void *argument, fp_error *err) {
 /* Counted in already: asks the reader (or inside the transaction), and counts out. */
 static int answer(fp_store *store, fp_tx *tx, int code, request look, question *q, fp_rows *rows,
                   fp_error *err) {
-  *rows = (fp_rows){0};
   if (code == FP_OK) code = group_look(store, tx, look, q, err);
-  if (code == FP_OK) {
-    code = pack_take(&q->rows, rows, err);
-  } else {
-    pack_free(&q->rows);
-  }
+  code = pack_take(&q->rows, code, rows, err);
   group_leave(store);
   return code;
 }

@@ -50,11 +50,7 @@ int fp_schedules(fp_store *store, fp_rows *rows, fp_error *err) {
   int code = group_enter(store, NULL, err);
   if (code != FP_OK) return code;
   code = group_look(store, NULL, told, &p, err);
-  if (code == FP_OK) {
-    code = pack_take(&p, rows, err);
-  } else {
-    pack_free(&p);
-  }
+  code = pack_take(&p, code, rows, err);
   group_leave(store);
   return code;
 }

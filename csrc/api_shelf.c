@@ -96,14 +96,9 @@ int fp_shelf_erase(fp_store *store, fp_tx *tx, const fp_range *range, int64_t *e
 /* Counted in already: looks, unless `code` says no, and counts out. */
 static int looked(fp_store *store, fp_tx *tx, int code, request look, shelving *g, fp_rows *rows,
                   fp_error *err) {
-  *rows = (fp_rows){0};
   if (code == FP_OK) code = check_between("limit", g->limit, 1, PAGE_MAX, err);
   if (code == FP_OK) code = group_look(store, tx, look, g, err);
-  if (code == FP_OK) {
-    code = pack_take(&g->rows, rows, err);
-  } else {
-    pack_free(&g->rows);
-  }
+  code = pack_take(&g->rows, code, rows, err);
   group_leave(store);
   return code;
 }

@@ -43,8 +43,7 @@ int fp_explain(fp_store *store, int32_t index, fp_rows *rows, fp_error *err) {
   int code = group_enter(store, NULL, err);
   if (code != FP_OK) return code;
   code = group_run(store, NULL, "an explanation", 0, explain, &e, err);
-  if (code == FP_OK) code = pack_take(&e.rows, rows, err);
-  pack_free(&e.rows);
+  code = pack_take(&e.rows, code, rows, err);
   group_leave(store);
   return code;
 }

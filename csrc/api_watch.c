@@ -92,12 +92,8 @@ int fp_watch(fp_store *store, const fp_watched *watched, unsigned char *due, int
     code = check_between("the number of messages", watched->id_count, 0, WATCHED_MAX, err);
   }
   if (code == FP_OK) code = wait_for_any(store, &g, version, err);
-  if (code == FP_OK) {
-    *now_us = g.now_us;
-    code = pack_take(&g.ended, ended, err);
-  } else {
-    pack_free(&g.ended);
-  }
+  if (code == FP_OK) *now_us = g.now_us;
+  code = pack_take(&g.ended, code, ended, err);
   group_leave(store);
   return code;
 }

@@ -64,4 +64,12 @@ typedef struct span {
 #define LITERAL(text) ((span){(text), (int64_t)sizeof(text) - 1})
 #define NO_SPAN ((span){NULL, 0})
 
+/* The columns of a blob, cut in order; -1 bytes: NULL. */
+static inline span span_cut(const char **at, int64_t bytes) {
+  if (bytes < 0) return NO_SPAN;
+  span part = {bytes == 0 ? "" : *at, bytes};
+  if (bytes > 0) *at += bytes;
+  return part;
+}
+
 #endif

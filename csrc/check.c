@@ -6,6 +6,14 @@ int check_between(const char *name, int64_t value, int64_t low, int64_t high, fp
                  (long long)value, (long long)low, (long long)high);
 }
 
+int check_limits(const check_limit *limits, int count, fp_error *err) {
+  int code = FP_OK;
+  for (int i = 0; code == FP_OK && i < count; i++) {
+    code = check_between(limits[i].name, limits[i].value, limits[i].low, limits[i].high, err);
+  }
+  return code;
+}
+
 /* The length of the UTF-8 character at `at`, or 0 where there is none. */
 static int character(const unsigned char *at, const unsigned char *end) {
   static const uint32_t lowest[5] = {0, 0, 0x80, 0x800, 0x10000};

@@ -49,10 +49,7 @@ int check_put(const fp_put *put, int64_t *payload_bytes, fp_error *err) {
 static int check_verdict(const fp_verdict *v, fp_error *err) {
   /* -1: as the queue says */
   bool own = v->verb == FP_RETRY || v->verb == FP_RENEW || v->verb == FP_BEGIN;
-  const struct {
-    const char *name;
-    int64_t value, low, high;
-  } limit[] = {
+  const check_limit limits[] = {
       {"the verb", v->verb, FP_ACK, FP_UNKNOWN},
       {"delay (microseconds)", v->delay_us, own ? -1 : 0, SPAN_US_MAX},
       {"the result's bytes", v->result_bytes, -1, BODY_BYTES_MAX},
@@ -60,11 +57,7 @@ static int check_verdict(const fp_verdict *v, fp_error *err) {
       {"the failure's code (bytes)", v->code_bytes, -1, FAILURE_WORD_BYTES_MAX},
       {"the failure's text (bytes)", v->text_bytes, -1, FAILURE_TEXT_BYTES_MAX},
   };
-  int code = FP_OK;
-  for (int i = 0; code == FP_OK && i < COUNT_OF(limit); i++) {
-    code = check_between(limit[i].name, limit[i].value, limit[i].low, limit[i].high, err);
-  }
-  return code;
+  return check_limits(limits, COUNT_OF(limits), err);
 }
 
 int check_settle(const fp_settle *settle, int64_t *payload_bytes, fp_error *err) {
@@ -80,17 +73,15 @@ int check_settle(const fp_settle *settle, int64_t *payload_bytes, fp_error *err)
 }
 
 int check_take(const fp_take *take, fp_error *err) {
-  int code = check_between("limit", take->limit, 0, CLAIM_MAX, err);
-  if (code == FP_OK) {
-    code = check_between("the number of queues", take->queue_count, 0, CLAIM_QUEUES_MAX, err);
-  }
-  if (code == FP_OK) {
-    code = check_between("lease (microseconds)", take->lease_us, 0, SPAN_US_MAX, err);
-  }
-  if (code == FP_OK) code = check_between("bytes", take->bytes_max, 0, BATCH_BYTES_MAX, err);
-  if (code == FP_OK) code = check_between("alone", take->alone, 0, FP_ALONE_NEVER, err);
-  if (code == FP_OK) code = check_between("turn", take->turn, 0, CLAIM_QUEUES_MAX, err);
-  if (code == FP_OK) code = check_between("ahead", take->ahead, 0, CLAIM_MAX, err);
-  if (code == FP_OK) code = check_between("the slice", take->slice_us, 0, SPAN_US_MAX, err);
-  return code;
+  const check_limit limits[] = {
+      {"limit", take->limit, 0, CLAIM_MAX},
+      {"the number of queues", take->queue_count, 0, CLAIM_QUEUES_MAX},
+      {"lease (microseconds)", take->lease_us, 0, SPAN_US_MAX},
+      {"bytes", take->bytes_max, 0, BATCH_BYTES_MAX},
+      {"alone", take->alone, 0, FP_ALONE_NEVER},
+      {"turn", take->turn, 0, CLAIM_QUEUES_MAX},
+      {"ahead", take->ahead, 0, CLAIM_MAX},
+      {"the slice", take->slice_us, 0, SPAN_US_MAX},
+  };
+  return check_limits(limits, COUNT_OF(limits), err);
 }

@@ -77,11 +77,16 @@ static const char *syncing(const fp_options *options) {
   return options->normal ? "PRAGMA synchronous = NORMAL" : "PRAGMA synchronous = FULL";
 }
 
-static int configure(db *d, const fp_options *options, bool reader, fp_error *err) {
+/* A file that others write, too, is not trusted further than it must be. */
+static void harden(db *d) {
   (void)sqlite3_db_config(d->handle, SQLITE_DBCONFIG_ENABLE_QPSG, 1, NULL);
   (void)sqlite3_db_config(d->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
   (void)sqlite3_db_config(d->handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
   (void)sqlite3_busy_handler(d->handle, nap, NULL);
+}
+
+static int configure(db *d, const fp_options *options, bool reader, fp_error *err) {
+  harden(d);
   int code = FP_OK, rc = given_install(d->handle);
   if (rc != SQLITE_OK) code = err_from_db(err, d->handle, rc, "module");
   if (code == FP_OK && options->normal == FP_UNSYNCED) {
@@ -227,10 +232,7 @@ int db_open_still(db *d, const char *path, bool alone, fp_error *err) {
   int code = rc == SQLITE_OK ? FP_OK : err_from_db(err, d->handle, rc, "open");
   if (code == FP_OK) {
     int64_t version;
-    (void)sqlite3_db_config(d->handle, SQLITE_DBCONFIG_ENABLE_QPSG, 1, NULL);
-    (void)sqlite3_db_config(d->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-    (void)sqlite3_db_config(d->handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-    (void)sqlite3_busy_handler(d->handle, nap, NULL);
+    harden(d);
     code = version_of(d, &version, err);
     if (code == FP_OK && version == 0) {
       code = err_set(err, FP_INVALID, "there are no tables of Fencepost in this file");

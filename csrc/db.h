@@ -1,4 +1,13 @@
-/* One connection: open, pragmas, refuse what cannot be trusted, create, migrate. */
+/* One connection to the file, and what it remembers of it.
+**
+**   1. An open one leads to a database in WAL mode that lies where locks can be trusted (disk.h);
+**      what cannot be trusted is refused before anything is changed. Its tables are those of this
+**      version, made in one transaction by whichever process comes first.
+**   2. What was read off the file (its head, policies) holds until SQLite's data version says that
+**      another connection has committed; then all of it is forgotten at once.
+**   3. It keeps to the file that it was opened on. Where the path leads elsewhere by now, or the
+**      -wal and -shm beside it are others, it says so, for good: no commit is acknowledged that
+**      nobody will find. */
 #ifndef FENCEPOST_DB_H
 #define FENCEPOST_DB_H
 

@@ -40,10 +40,10 @@ static int put_records(txn *t, const ending *g, fp_error *err) {
   pack_clear(g->rows);
   for (int32_t i = 0; code == FP_OK && i < g->records->count; i++) {
     const fp_record *f = &g->records->records[i];
-    record r = {.workflow = flow_cut(&blob, f->id_bytes), .kind = f->kind,
+    record r = {.workflow = span_cut(&blob, f->id_bytes), .kind = f->kind,
                 .started_us = f->started_us};
-    r.key = flow_cut(&blob, f->key_bytes);
-    r.value = flow_cut(&blob, f->value_bytes);
+    r.key = span_cut(&blob, f->key_bytes);
+    r.value = span_cut(&blob, f->value_bytes);
     code = put_one(t, &r, f->token, &g->record_answers[i], g->rows, err);
   }
   return code == FP_OK && g->rows->failed ? err_memory(err) : code;
@@ -67,13 +67,13 @@ typedef struct said {
 } said;
 
 static said cut_end(const fp_end *e, const char **blob) {
-  said d = {.id = flow_cut(blob, e->id_bytes), .token = e->token, .verb = e->verb,
+  said d = {.id = span_cut(blob, e->id_bytes), .token = e->token, .verb = e->verb,
             .at_us = e->at_us};
-  d.waiting = flow_cut(blob, e->waiting_bytes);
-  d.result = flow_cut(blob, e->result_bytes);
-  d.why.kind = flow_cut(blob, e->kind_bytes);
-  d.why.code = flow_cut(blob, e->code_bytes);
-  d.why.text = flow_cut(blob, e->text_bytes);
+  d.waiting = span_cut(blob, e->waiting_bytes);
+  d.result = span_cut(blob, e->result_bytes);
+  d.why.kind = span_cut(blob, e->kind_bytes);
+  d.why.code = span_cut(blob, e->code_bytes);
+  d.why.text = span_cut(blob, e->text_bytes);
   return d;
 }
 

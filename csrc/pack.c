@@ -66,19 +66,19 @@ void pack_row(pack *p) {
   assert(p->width == 0 || p->used == (int64_t)p->count * p->width);
 }
 
-int pack_take(pack *p, fp_rows *rows, fp_error *err) {
+int pack_take(pack *p, int code, fp_rows *rows, fp_error *err) {
   *rows = (fp_rows){0};
-  if (p->failed) {
-    pack_free(p);
-    return err_memory(err);
+  if (code == FP_OK && p->failed) code = err_memory(err);
+  if (code == FP_OK) {
+    rows->count = p->count;
+    rows->width = p->width;
+    rows->records = p->records;
+    rows->blob = p->blob;
+    rows->blob_bytes = p->blob_used;
+    *p = pack_of(p->width);
   }
-  rows->count = p->count;
-  rows->width = p->width;
-  rows->records = p->records;
-  rows->blob = p->blob;
-  rows->blob_bytes = p->blob_used;
-  *p = pack_of(p->width);
-  return FP_OK;
+  pack_free(p);
+  return code;
 }
 
 void pack_free(pack *p) {

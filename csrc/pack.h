@@ -28,8 +28,9 @@ void pack_many(pack *p, const int64_t *values, int count);
 void pack_part(pack *p, span part);     /* its length as the next value, its bytes to the blob */
 void pack_bytes(pack *p, const void *at, int64_t bytes); /* to the blob alone */
 void pack_row(pack *p);                 /* the row is whole */
-/* Hands everything over to *rows, or frees it and answers FP_STORAGE. */
-int pack_take(pack *p, fp_rows *rows, fp_error *err);
+/* The end of a call that answers with rows: where `code` is FP_OK they are handed over to *rows,
+** else they are freed and *rows is empty. Answers `code`; FP_STORAGE where memory ran out. */
+int pack_take(pack *p, int code, fp_rows *rows, fp_error *err);
 void pack_free(pack *p);
 
 #endif

@@ -1,4 +1,7 @@
-/* Queues and kinds: the rows that names stand for, and what a profile fixes. */
+/* Queues and kinds: the rows that names stand for, and what a profile fixes.
+**
+** A name that has a number has it for good: no row of these is ever deleted or renumbered, so the
+** number may be remembered once it is committed. */
 #ifndef FENCEPOST_POLICY_H
 #define FENCEPOST_POLICY_H
 

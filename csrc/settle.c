@@ -3,13 +3,6 @@
 #include "key.h"
 #include "run.h"
 
-span settle_cut(const char **at, int64_t bytes) {
-  if (bytes < 0) return NO_SPAN;
-  span part = {bytes == 0 ? "" : *at, bytes};
-  if (bytes > 0) *at += bytes;
-  return part;
-}
-
 int settle_outcome(txn *t, const place *at, int32_t state, const failure *why, span result,
                    fp_error *err) {
   bool died = state == FP_STATE_DEAD || state == FP_STATE_UNKNOWN;
@@ -243,10 +236,10 @@ static int told_before(txn *t, int64_t id, int64_t token, int32_t *answer, fp_er
 
 static int carry_out(txn *t, const fp_verdict *v, const char **blob, int32_t *answer,
                      fp_error *err) {
-  span result = settle_cut(blob, v->result_bytes);
-  failure why = {.kind = settle_cut(blob, v->kind_bytes)};
-  why.code = settle_cut(blob, v->code_bytes);
-  why.text = settle_cut(blob, v->text_bytes);
+  span result = span_cut(blob, v->result_bytes);
+  failure why = {.kind = span_cut(blob, v->kind_bytes)};
+  why.code = span_cut(blob, v->code_bytes);
+  why.text = span_cut(blob, v->text_bytes);
   place at;
   bool found;
   *answer = FP_DONE;

@@ -6,8 +6,6 @@
 
 /* What is said of the i-th claim. */
 fp_verdict settle_verdict(const fp_settle *all, int32_t i);
-/* The columns of a verdict's blob, cut in order. */
-span settle_cut(const char **at, int64_t bytes);
 
 /* Looks at the claims from `first` on, of which the next *length (at least one) belong together.
 ** *together: they are settled, and the blob is behind their results; else nothing has changed, and

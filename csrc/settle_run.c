@@ -158,7 +158,7 @@ int settle_run(txn *t, const fp_settle *all, int32_t first, const char **blob, i
   for (int32_t i = 0; i < r.length; i++) {
     fp_verdict v = settle_verdict(all, first + i);
     (void)places_get(t->places, v.id, &r.rows[i].at);
-    r.rows[i].result = settle_cut(blob, v.result_bytes);
+    r.rows[i].result = span_cut(blob, v.result_bytes);
   }
   code = leave_together(t, &r, err);
   mem_free(r.rows);

@@ -1,4 +1,7 @@
-/* A handle, and the two connections behind it: one that writes, one that only looks. */
+/* A handle, and the two connections behind it: one that writes, one that only looks.
+**
+** Whose a field is, a ruler in the struct says: the gate guards the first part; the second is of
+** whoever has the turn (turn.h) or the reader, and is touched without a lock. */
 #ifndef FENCEPOST_STORE_H
 #define FENCEPOST_STORE_H
 
