@@ -8,7 +8,7 @@ LIBUBSAN = $(shell $(or $(CC),cc) -print-file-name=libubsan.so)
 
 .DEFAULT_GOAL := help
 .PHONY: help venv build test hostile crash long compat newer-python lint format asan tsan leaks analyze
-.PHONY: packaged bench bench-peers clean
+.PHONY: docs packaged bench bench-peers clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
@@ -82,6 +82,9 @@ tsan: ## the C driver under ThreadSanitizer
 analyze: ## static analysis of our C; what it asks for and why not more is in .clang-tidy
 	@$(PYTHON) build_ffi.py
 	$(PYTHON) tests/analyze.py
+
+docs: ## the documentation as a site, in build/site; a link that leads nowhere is an error
+	$(PYTHON) -m mkdocs build --strict
 
 packaged: ## the sdist and the wheel, as users get them, on each Python found
 	$(PYTHON) tests/packaged.py $(ARGS)

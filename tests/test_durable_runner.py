@@ -30,6 +30,7 @@ from harness_durable import (
     real_time,
     working,
 )
+from harness_pages import run_block
 
 if REAL:
     from without_durability import (
@@ -254,3 +255,7 @@ async def test_killed_workers_finish_what_they_began(durable: Durable, path: Pat
         ran = [line.split()[1] for line in said if line.split()[0] == name]
         assert set(ran) == {*map(str, range(5)), "end"}
         assert len(ran) <= 6 + 4  # each kill may repeat the one under way
+
+
+def test_the_program_of_the_guide_runs(tmp_path: Path) -> None:
+    run_block("compat.md", "durable.py", tmp_path)

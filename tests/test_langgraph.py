@@ -32,6 +32,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, interrupt
 
 from fencepost.compat.langgraph import FencepostSaver
+from harness_pages import run_block
 
 
 @pytest.fixture
@@ -266,3 +267,7 @@ def test_within_a_transaction_of_this_store_it_says_so(saver: FencepostSaver) ->
         pytest.raises(fencepost.InvalidArgument, match="transaction of this store open"),
     ):
         saver.get_tuple(config("t"))
+
+
+def test_the_program_of_the_guide_runs(tmp_path: Path) -> None:
+    run_block("compat.md", "graph.py", tmp_path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import re
 import signal
 import subprocess
 import sys
@@ -14,20 +13,21 @@ import pytest
 from commands import quiet_environment
 from harness_brokers import served
 from harness_hooks import free_port, receiver
+from harness_pages import ROOT, blocks
 from harness_worker import until
 
 pytest.importorskip("httpx")
 
-GUIDE = Path(__file__).resolve().parent.parent / "docs" / "relays.md"
-BLOCK = re.compile(r"^```python\n# (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+GUIDE = ROOT / "docs" / "relays.md"
 
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
     """A folder with each block under the name that its first line has, on a port that is free."""
     port = str(free_port())
-    for name, text in BLOCK.findall(GUIDE.read_text(encoding="utf-8")):
-        (tmp_path / name).write_text(text.replace("8000", port))
+    for block in blocks(GUIDE):
+        if block.language == "python":
+            (tmp_path / block.name).write_text(block.text.replace("8000", port))
     return tmp_path
 
 

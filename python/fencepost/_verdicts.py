@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 TEXT_BYTES_MAX: Final = 1000  # of a failure, as in csrc/base.h
-WORD_BYTES_MAX: Final = 64  # of its kind and its code
+WORD_BYTES_MAX: Final = 64  # of its kind and its code, as in csrc/base.h
 UNKNOWN_NAME_US: Final = 60 * SECOND  # until somebody may have deployed the name
 QUEUES_OWN: Final = -1  # the back-off of the queue's policy
 

@@ -1,0 +1,90 @@
+"""The pages that are read: every block of code runs, every name is there, and none is left out."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+from harness_pages import FENCE, ROOT, parse, run_blocks
+from harness_pages import blocks as blocks_of
+
+README = ROOT / "README.md"
+DOCS = ROOT / "docs"
+PAGES = [README, *sorted(DOCS.glob("*.md"))]
+DECISIONS = sorted(DOCS.glob("decisions/*.md"))
+CODE = re.compile(r"`([^`\n]+)`")
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
+FILE = re.compile(r"(?:bench|csrc|docs|examples|python|tests)/[\w/.-]+\.\w+")
+MODULE = re.compile(r"fencepost(?:\.\w+)+")
+
+
+def stem(page: Path) -> str:
+    return page.stem
+
+
+@pytest.mark.parametrize("page", PAGES, ids=stem)
+def test_every_block_runs(page: Path, tmp_path: Path) -> None:
+    """Or is marked with where it runs, or why it cannot (harness_pages)."""
+    pytest.importorskip("fastapi")
+    pytest.importorskip("sqlalchemy")
+    run_blocks(page, tmp_path)
+
+
+@pytest.mark.parametrize("page", [*PAGES, *DECISIONS], ids=stem)
+def test_every_fence_is_one(page: Path) -> None:
+    """So that no block is lost because its fence is spelled otherwise; blocks that are decisions'
+    need not run, but are what they say they are."""
+    text = page.read_text(encoding="utf-8")
+    assert 2 * len(FENCE.findall(text)) == len(re.findall(r"^ *(?:```|~~~)", text, re.MULTILINE))
+    for block in blocks_of(page):
+        if not block.mark.startswith("of "):
+            parse(block)
+
+
+@pytest.mark.parametrize("page", [*PAGES, *DECISIONS], ids=stem)
+def test_what_it_names_is_there(page: Path) -> None:
+    """Pages that it leads to, files, modules and what is in them."""
+    text = page.read_text(encoding="utf-8")
+    spans = CODE.findall(FENCE.sub("", text))
+    files = {ROOT / name for span in spans for name in FILE.findall(span)}
+    links = {page.parent / name for name in LINK.findall(text)}
+    missing = [str(path) for path in sorted(files | links) if not path.exists()]
+    names = {name for span in spans for name in MODULE.findall(span) if span == name}
+    assert missing + [name for name in sorted(names) if not found(name)] == []
+
+
+def found(name: str) -> bool:
+    """A module, or something in one."""
+    module, _, rest = name.partition(".")
+    it: object = importlib.import_module(module)
+    for part in rest.split("."):
+        module = f"{module}.{part}"
+        if not hasattr(it, part):
+            try:
+                importlib.import_module(module)
+            except ModuleNotFoundError:
+                return False
+        it = getattr(it, part)
+    return True
+
+
+def test_the_readme_leads_to_every_page() -> None:
+    assert {page.name for page in PAGES[1:]} <= {
+        Path(name).name for name in LINK.findall(README.read_text(encoding="utf-8"))
+    }
+
+
+def test_the_list_of_decisions_has_each_of_them_once() -> None:
+    listed = LINK.findall((DOCS / "decisions" / "README.md").read_text(encoding="utf-8"))
+    assert sorted(listed) == [page.name for page in DECISIONS if page.name != "README.md"]
+
+
+def test_the_readme_names_rooms_that_are_there() -> None:
+    text = README.read_text(encoding="utf-8")
+    house = text[text.index("## The house") :]
+    named = re.findall(r"^    (\S+)  ", house, re.MULTILINE)
+    assert len(named) > 5
+    assert [name for name in named if not (ROOT / name).exists()] == []
