@@ -4,7 +4,7 @@ Pages that are programs: their blocks run, in their order, in one folder of thei
 What is done with a block follows from the language it is in:
 
     python      it is the file that its first line names, which is run, or left to pytest
-    sh          each of its lines is run; what serves is told to stop once it says that it does
+    sh          each line is run; what serves is told to stop once it says that it does
     sql         the standard library's sqlite3 runs it, on the file that its first line names
     json, text  is what something prints, or a picture
 
@@ -12,11 +12,12 @@ and from a comment above it, where it runs elsewhere or cannot run:
 
     <!-- of examples/orders/shop.py -->         it stands there, word for word
     <!-- run by tests/test_relay_guide.py -->   which reads this page
-    <!-- not run: it installs -->               any reason; it must be Python, or a command, all the same
+    <!-- not run: it installs -->               any reason; it must parse all the same
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import signal
@@ -28,9 +29,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from commands import quiet_environment
+from fencepost.cli.root import run as cli
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-FENCE: Final = re.compile(r"^(?:<!-- ([^\n]+) -->\n)?```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE: Final = re.compile(
+    r"^(?:<!-- ([^\n]+) -->\n)?```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL
+)
 NAME: Final = re.compile(r"(?:#|--) (\w+\.\w+)\n")
 PYTEST_RUNS: Final = ("test_", "conftest")
 SHOWN: Final = ("json", "text")
@@ -129,11 +133,24 @@ def environment_of(folder: Path) -> dict[str, str]:
     }
 
 
+def told(arguments: list[str], folder: Path) -> int:
+    """What the command line answers in this process, which has imported it all: its exit code."""
+    here = Path.cwd()
+    os.chdir(folder)
+    try:
+        return cli(arguments)
+    finally:
+        os.chdir(here)
+
+
 def run(line: str, folder: Path, environment: dict[str, str]) -> None:
     """A line that ends with `# exit code 1` must end so."""
     command, _, code = line.partition("  # exit code ")
     command = re.sub(r" dashboard\b", " dashboard --port 0", command)  # one that is free
     serves = [says for word, says in SERVING.items() if word in f"{command} "]
+    if command.startswith("fencepost ") and not serves:
+        assert told(shlex.split(command)[1:], folder) == int(code or 0), line
+        return
     process = subprocess.Popen(
         ["sh", "-c", f"exec {command}" if serves else command],
         cwd=folder,

@@ -18,7 +18,7 @@ import fencepost
 from fencepost._binding.calls import Core
 from fencepost._binding.codes import FP
 from fencepost._binding.pack import pairs
-from fencepost._worker.desk import let_go
+from fencepost._worker.channel import let_go
 from harness_core import Held, Verdict, define, lib, put, settle, state_of, take
 from harness_flow import Scene, scene, wake
 from harness_scenes import say
@@ -54,7 +54,7 @@ class Box(NamedTuple):
 def drawn(name: str) -> set[Arrow]:
     """Arrows from the border of a state to that of another; from a frame: from each state in it."""
     space = {"": "http://www.w3.org/2000/svg"}
-    root = ET.parse(DOCS / name).getroot()
+    root = ET.parse(DOCS / name).getroot()  # noqa: S314 - a picture of ours
     boxes: list[Box] = []
     for group in root.findall("g[@class]", space):
         rect, text = group.find("rect", space), group.find("text", space)
@@ -68,7 +68,8 @@ def drawn(name: str) -> set[Arrow]:
         (start,) = [box for box in boxes if box.touches(*numbers[:2])]
         (end,) = [box for box in boxes if box.touches(*numbers[-2:])]
         froms = [start] if start.name else [box for box in boxes if box.name and start.holds(box)]
-        assert froms and end.name
+        assert froms
+        assert end.name
         arrows |= {(one.name, end.name) for one in froms}
     return arrows
 
@@ -76,8 +77,8 @@ def drawn(name: str) -> set[Arrow]:
 def told(heading: str) -> set[Edge]:
     """The rows of the table below a heading; what is done stands between backquotes."""
     text = (DOCS / "guarantees.md").read_text(encoding="utf-8")
-    section = text[text.index(heading) :]
-    rows = re.findall(r"^\| ([\w, ]+) \| (.*`.*) \| (\w+) \|$", section.split("\n#")[0], re.MULTILINE)
+    section = text[text.index(heading) :].split("\n#")[0]
+    rows = re.findall(r"^\| ([\w, ]+) \| (.*`.*) \| (\w+) \|$", section, re.MULTILINE)
     return {
         (one, by, other)
         for ones, how, other in rows
@@ -321,5 +322,6 @@ def test_what_becomes_of_a_run_is_as_it_is_drawn(core: Core) -> None:
 
 def test_each_state_has_its_box() -> None:
     messages, runs = drawn("messages.svg"), drawn("runs.svg")
-    assert {end for arrow in messages for end in arrow} == {*get_args(fencepost.State), "new", "gone"}
-    assert {end for arrow in runs for end in arrow} == {*FP.RUN_STATES, "new", "gone"}
+    ends = {"new", "gone"}
+    assert {state for arrow in messages for state in arrow} == {*get_args(fencepost.State), *ends}
+    assert {state for arrow in runs for state in arrow} == {*FP.RUN_STATES, *ends}

@@ -35,8 +35,10 @@ def test_every_block_runs(page: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", [*PAGES, *DECISIONS], ids=stem)
 def test_every_fence_is_one(page: Path) -> None:
-    """So that no block is lost because its fence is spelled otherwise; blocks that are decisions'
-    need not run, but are what they say they are."""
+    """
+    So that no block is lost because its fence is spelled otherwise. Blocks of decisions need not
+    run, but are what they say they are.
+    """
     text = page.read_text(encoding="utf-8")
     assert 2 * len(FENCE.findall(text)) == len(re.findall(r"^ *(?:```|~~~)", text, re.MULTILINE))
     for block in blocks_of(page):
