@@ -63,7 +63,7 @@ PYTHON_FLOORS = [
     "bridge",
     "policies _verdicts guest shelf flow",
     "history roundtrip",
-    "_file _surroundings drivers",
+    "_file _surroundings drivers tasks",
     "inserts _plans",
     "transactions _enqueue",
     "_inspect runfile passes",

@@ -134,7 +134,7 @@ class Run:
         survive the codec, `InvalidArgument` for a name that was used.
         """
         call, options = self._bound(fn, args, kwargs)
-        record = self._pass.history.ask(name, STEP)
+        record = self._pass.ask(name, STEP)
         return self._pass.step(name, record, call, options)
 
     def transact(
@@ -152,7 +152,7 @@ class Run:
         A plain function; it runs in a thread, and is the file's one writer meanwhile.
         """
         call, options = self._bound(fn, args, kwargs, transaction=True)
-        record = self._pass.history.ask(name, TRANSACT)
+        record = self._pass.ask(name, TRANSACT)
         return self._pass.transact(name, record, call, options)
 
     def child(
@@ -170,7 +170,7 @@ class Run:
         `Cancelled`. Cancelling this run cancels its children.
         """
         start, returns = bind(target, self.key(name), args, kwargs)
-        record = self._pass.history.ask(name, CHILD)
+        record = self._pass.ask(name, CHILD)
         read = partial(result, name=name, codec=self._pass.codec, returns=returns)
         return waits.child(self._pass, name, record, start, read)
 
@@ -185,7 +185,7 @@ class Run:
             moment_us(span, "the end of a sleep")
         else:
             span_us(span, "the span of a sleep")
-        record = self._pass.history.ask(name, SLEEP)
+        record = self._pass.ask(name, SLEEP)
         return waits.sleep(self._pass, name, record, partial(self._until_us, span))
 
     @overload
@@ -204,7 +204,7 @@ class Run:
         """
         check_type(self._pass.codec, type)
         timeout_us = None if timeout is None else span_us(timeout, "timeout")
-        record = self._pass.history.ask(name, SIGNAL)
+        record = self._pass.ask(name, SIGNAL)
         return waits.wait(self._pass, name, record, type, timeout_us)
 
     @overload
@@ -225,7 +225,7 @@ class Run:
         check_type(self._pass.codec, type)
         whole(limit, "limit", 1, RECEIVED_MAX)
         timeout_us = None if timeout is None else span_us(timeout, "timeout")
-        record = self._pass.history.ask(name, RECEIVE)
+        record = self._pass.ask(name, RECEIVE)
         return waits.receive(self._pass, name, record, type, limit, timeout_us)
 
     async def gather(self, *steps: Awaitable[T]) -> list[T]:

@@ -32,11 +32,11 @@ async def execute(p: Pass, body: Coroutine[Any, Any, Any]) -> Outcome:
     Run the workflow's function, and let what is under way end. What is left to be recorded stays in
     `p.pending`, to go with the outcome.
     """
-    p.main = asyncio.current_task()
     error: BaseException | None = None
     result: Any = None
     try:
-        result = await body
+        with p.tasks.begun():
+            result = await body
     except BaseException as raised:
         error = raised
     p.over = True
@@ -44,10 +44,10 @@ async def execute(p: Pass, body: Coroutine[Any, Any, Any]) -> Outcome:
     if isinstance(error, asyncio.CancelledError):
         cut = await _cut(p)
     try:
-        await p.effects_end()
+        await p.tasks.effects_end()
         await p.settled()
     except asyncio.CancelledError:
-        p.cancel_effects()
+        p.tasks.cancel_effects()
         cut = Stopped(withdrawn=p.withdrawn)
     if p.broken is not None:
         return Lost() if isinstance(p.broken, Fenced) else Failed(p.broken)
@@ -64,7 +64,7 @@ async def _cut(p: Pass) -> Outcome | None:
         return Stopped(withdrawn=True)
     if reason is None:
         return None
-    p.cancel_effects()
+    p.tasks.cancel_effects()
     return Lost() if reason == "lost" else Stopped(withdrawn=False)
 
 

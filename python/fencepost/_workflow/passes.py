@@ -4,15 +4,14 @@ One pass of a workflow: from the top of its function to where it has to wait, or
 A result is recorded when its step has ended, and before anything else of the run begins: the record
 is handed over at once, and whatever comes next waits for its commit. Only the end of the pass does
 not wait: the last records and the end are one commit. So each step costs one, and the last none.
-
-An effect that is under way is out of reach of whoever cancels its caller: it ends, and is recorded.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+import logging
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple, NoReturn, Protocol, TypeVar
 
@@ -33,19 +32,20 @@ from fencepost._workflow.history import (
 )
 from fencepost._workflow.outcomes import Changed, Suspension, Withdrawn
 from fencepost._workflow.roundtrip import raised_as, read_due, roundtrip, write_raised
+from fencepost._workflow.tasks import Tasks, within
 from fencepost.codec import Codec
 from fencepost.errors import PermanentError, RetryLater
 from fencepost.transactions import Transaction
 from fencepost.values import Backoff
 
-__all__ = ["Ledger", "Options", "Pass", "Told", "kept"]
+__all__ = ["Ledger", "Options", "Pass", "Told"]
 
 T = TypeVar("T")
 
-IDLE: Final = 8  # goes of the event loop in which nothing was asked for
-NAPS: Final = 10  # and further looks, after so many seconds each
-NAP: Final = 0.01
 HOPS: Final = 4
+STRAYS: Final = "the workflow awaits what is not its run's"
+
+log: Final = logging.getLogger("fencepost.worker")
 
 
 class Told(NamedTuple):
@@ -91,13 +91,6 @@ class Wait(NamedTuple):
     others: bool
 
 
-class Ended(NamedTuple):
-    """What came of an effect. An error is carried as a value: a task that raises is never asked."""
-
-    value: Any = None
-    error: BaseException | None = None
-
-
 class Pass:
     """The state that all options of one Run share."""
 
@@ -114,36 +107,42 @@ class Pass:
         self.history = history
         self.waits: dict[str, Wait] = {}
         self.pending: list[Entry] = []
-        self.effects: set[asyncio.Task[Ended]] = set()
+        self.tasks = Tasks()
         self.withdrawn = False
         self.over = False  # the function has returned or raised: nothing further begins
         self.broken: BaseException | None = None
         self.progress: bytes | None = None
         self.taken = 0  # the last message to the run that was received
-        self.main: asyncio.Task[Any] | None = None
         self._permanent = tuple(permanent)
         self._patches: set[str] = set()
-        self._writing: asyncio.Task[None] | None = None
         # Failures that the workflow may still catch, each with the task that it was raised in.
         self._doubtful: list[tuple[Entry, asyncio.Task[Any] | None]] = []
 
     # ---- the order of things ---------------------------------------------------------------------
 
+    def ask(self, name: str, kind: int) -> Record | None:
+        """As `History.ask`. `InvalidArgument` for who asks within a step, too."""
+        self.tasks.check_asks(repr(name))
+        return self.history.ask(name, kind)
+
     async def in_turn(self, record: Record | None = None) -> None:
         """
         Until all that was recorded before it was asked for; None: all that is recorded.
 
-        What runs side by side may need some goes of the event loop to ask. Where nobody asks any
-        more, the code is another one: `Changed`.
+        What runs side by side may have to come to ask for it. Where nobody comes any further, the
+        code is another one: `Changed`.
         """
-        asked, idle = -1, 0
-        while (missing := self.history.missing(record)) is not None:
-            if self.history.asked != asked:
-                asked, idle = self.history.asked, 0
-            elif idle > IDLE + NAPS:
-                raise Changed(_changed(missing, record))
-            idle += 1
-            await asyncio.sleep(0 if idle <= IDLE else NAP)
+
+        def come() -> bool:
+            return self.over or self.history.missing(record) is None
+
+        def tell(busy: str) -> None:
+            missing = self.history.missing(record)
+            name = "" if missing is None else missing.key
+            log.warning("%s: %r is recorded, and %s, %s", self.ledger.workflow, name, STRAYS, busy)
+
+        if not await self.tasks.turn(come, tell) and (missing := self.history.missing(record)):
+            raise Changed(_changed(missing, record))
 
     async def go_live(self) -> None:
         """Something that is not recorded is about to begin: all before it is in the file."""
@@ -165,8 +164,14 @@ class Pass:
         if self.over:
             raise Withdrawn("the pass is over: what is begun now could not be recorded")
 
-    def suspend(self, name: str, due_us: int | None, *, others: bool) -> NoReturn:
+    async def suspend(self, name: str, due_us: int | None, *, others: bool) -> NoReturn:
+        """The pass ends here, once what stands beside it has come as far as it can."""
+
+        def tell(busy: str) -> None:
+            log.warning("%s waits for %r, and %s, %s", self.ledger.workflow, name, STRAYS, busy)
+
         self.waits[name] = Wait(due_us, others)
+        await self.tasks.wait(tell)
         raise Suspension(name)
 
     # ---- recording -------------------------------------------------------------------------------
@@ -184,22 +189,22 @@ class Pass:
             self._write_soon()
 
     def _write_soon(self) -> None:
-        if self.pending and self._writing is None and self.broken is None:
-            self._writing = asyncio.get_running_loop().create_task(self._write())
+        if self.pending and self.tasks.writing is None and self.broken is None:
+            self.tasks.writing = asyncio.get_running_loop().create_task(self._write())
 
     async def flush(self) -> None:
         """Until all that was noted is in the file. Raises what kept it from there."""
-        while self.broken is None and (self.pending or self._writing is not None):
+        while self.broken is None and (self.pending or self.tasks.writing is not None):
             self._write_soon()
-            if self._writing is not None:
-                await asyncio.shield(self._writing)
+            if self.tasks.writing is not None:
+                await asyncio.shield(self.tasks.writing)
         if self.broken is not None:
             raise self.broken
 
     async def settled(self) -> None:
         """Until nothing is being written any more; what is left in `pending` goes with the end."""
-        if self._writing is not None:
-            await asyncio.shield(self._writing)
+        if self.tasks.writing is not None:
+            await asyncio.shield(self.tasks.writing)
 
     async def _write(self) -> None:
         entries, self.pending = self.pending, []
@@ -212,7 +217,7 @@ class Pass:
             self.broken = error
             self.pending = [one for one in entries if one.start is None] + self.pending
         finally:
-            self._writing = None
+            self.tasks.writing = None
 
     async def at_once(self, entry: Entry) -> Told:
         """Recorded now, for the sake of the answer."""
@@ -239,7 +244,7 @@ class Pass:
         doubtful, self._doubtful = self._doubtful, []
         for entry, raised_in in doubtful:
             ended = raised_in is None or raised_in.done()
-            if raised_in is task or (task is self.main and ended):
+            if raised_in is task or (task is self.tasks.main and ended):
                 self.note(entry)
             else:
                 self._doubtful.append((entry, raised_in))
@@ -292,10 +297,10 @@ class Pass:
         """One attempt; the one after it is another pass's."""
         before = self.history.attempts(name)
         if before and self.ledger.now_us() < (due_us := read_due(before[-1].value)):
-            self.suspend(name, due_us, others=False)
+            await self.suspend(name, due_us, others=False)
         attempt = len(before) + 1
         started_us = self.ledger.now_us()
-        ended = await self._out_of_reach(effect(name, started_us, options))
+        ended = await self.tasks.out_of_reach(effect(name, started_us, options))
         error = ended.error
         if error is None:
             return ended.value
@@ -305,7 +310,7 @@ class Pass:
             due_us = self.ledger.now_us() + backoff_us(options.backoff, attempt)
             key = tried_key(name, attempt)
             self.note(Entry(key, TRIED, write_raised(error, due_us), started_us))
-            self.suspend(name, due_us, others=False)
+            await self.suspend(name, due_us, others=False)
         self._doubt(Entry(name, FAILED, write_raised(error), started_us))
         raise error
 
@@ -339,54 +344,6 @@ class Pass:
         stored = await self.ledger.transact(name, started_us, effect)
         self.ledger.at("step recorded", self.ledger.workflow, name)
         return self.codec.decode(stored or b"null", options.returns)
-
-    # ---- side by side ----------------------------------------------------------------------------
-
-    async def _out_of_reach(self, effect: Coroutine[Any, Any, Any]) -> Ended:
-        """Whoever cancels us does not cancel it."""
-        task = asyncio.get_running_loop().create_task(kept(effect))
-        self.effects.add(task)
-        task.add_done_callback(self.effects.discard)
-        return await asyncio.shield(task)
-
-    async def effects_end(self) -> None:
-        """Until none is under way."""
-        while self.effects:
-            await asyncio.wait(tuple(self.effects))
-
-    def cancel_effects(self) -> None:
-        for task in tuple(self.effects):
-            task.cancel()
-
-
-async def kept(awaitable: Awaitable[Any]) -> Ended:
-    """Its value, or what it raised; only its own cancellation goes up."""
-    try:
-        return Ended(await awaitable)
-    except asyncio.CancelledError:
-        raise
-    except BaseException as error:
-        return Ended(error=error)
-
-
-async def within(awaitable: Awaitable[T], seconds: float | None) -> T:
-    """`TimeoutError` if it takes longer; it is cancelled then."""
-    task = asyncio.get_running_loop().create_task(kept(awaitable))
-    try:
-        await asyncio.wait([task], timeout=seconds)
-    finally:
-        if not task.done():
-            task.cancel()
-    if task.cancelled() or not task.done():
-        if seconds is None:
-            raise asyncio.CancelledError
-        await asyncio.wait([task])
-        raise TimeoutError(f"ran for longer than {seconds:g} s")
-    ended = task.result()
-    if ended.error is not None:
-        raise ended.error
-    value: T = ended.value
-    return value
 
 
 def _changed(missing: Record, record: Record | None) -> str:

@@ -28,8 +28,9 @@ from fencepost._workflow.history import (
     signal_key,
 )
 from fencepost._workflow.outcomes import weightiest
-from fencepost._workflow.passes import Pass, kept
+from fencepost._workflow.passes import Pass
 from fencepost._workflow.roundtrip import read_moment, write_moment
+from fencepost._workflow.tasks import kept
 
 __all__ = ["child", "gather", "receive", "sleep", "wait"]
 
@@ -50,7 +51,7 @@ async def sleep(p: Pass, name: str, record: Record | None, due_us: Callable[[], 
         await p.in_turn(record)
         until_us = read_moment(record.value)
     if p.ledger.now_us() < until_us:
-        p.suspend(name, until_us, others=False)
+        await p.suspend(name, until_us, others=False)
 
 
 async def wait(p: Pass, name: str, record: Record | None, type: Any, timeout_us: int | None) -> Any:
@@ -58,7 +59,7 @@ async def wait(p: Pass, name: str, record: Record | None, type: Any, timeout_us:
     if record is None:
         until_us = await _deadline(p, name, timeout_us)
         if until_us is None or p.ledger.now_us() < until_us:
-            p.suspend(name, until_us, others=True)
+            await p.suspend(name, until_us, others=True)
         # Whoever is first in the file: a signal that comes from now on is told that it is late.
         key = signal_key(name)
         told = await p.at_once(Entry(key, LATE, None))
@@ -105,7 +106,7 @@ async def receive(
     found = p.history.inbox(p.taken, limit)
     now_us = p.ledger.now_us()
     if not found and (until_us is None or now_us < until_us):
-        p.suspend(name, until_us, others=True)
+        await p.suspend(name, until_us, others=True)
     values = [p.codec.decode(one.value or b"null", type) for one in found]
     taken = Taken(p.taken, found[-1].seq if found else p.taken)
     p.taken = taken.last
@@ -120,11 +121,11 @@ async def child(
     if record is None:
         await p.frontier()
         p.note(Entry(name, CHILD, None, p.ledger.now_us(), start))
-        p.suspend(name, None, others=True)
+        await p.suspend(name, None, others=True)
     await p.in_turn(record)
     ended = p.history.find(ended_key(name))
     if ended is None:
-        p.suspend(name, None, others=True)
+        await p.suspend(name, None, others=True)
     return result(ended)
 
 
@@ -135,8 +136,7 @@ async def gather(p: Pass, steps: Sequence[Awaitable[Any]]) -> list[Any]:
     """
     if not steps:
         return []
-    loop = asyncio.get_running_loop()
-    tasks = [loop.create_task(kept(step)) for step in steps]
+    tasks = [p.tasks.gathered(kept(step)) for step in steps]
     try:
         await asyncio.wait(tasks)
     except asyncio.CancelledError:
