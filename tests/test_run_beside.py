@@ -1,5 +1,5 @@
 """
-What a workflow awaits that is not its run's, and tasks that it makes itself: no file, no worker.
+What a workflow awaits that is not its run's: no file, no worker.
 
 While history is given back a branch may have to wait until another one asks for what was recorded
 before. Whether that one will is known from what it awaits, and from no time that has passed.
@@ -8,63 +8,18 @@ before. Whether that one will is known from what it awaits, and from no time tha
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
-from functools import partial
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 import pytest
 
-from fencepost._binding.outcomes import Suspended
 from fencepost._workflow import tasks
-from fencepost.errors import InvalidArgument
+from fencepost._workflow.outcomes import Suspended
 from fencepost.run import Run
-from harness_run import Calls, Runs, completed, failed, parked
+from harness_beside import SIDEWAYS, Branches, by_run, sideways
+from harness_run import Calls, Runs, completed, parked
 
-Branches = Callable[..., Awaitable[object]]
-task_group: Any = getattr(asyncio, "TaskGroup", None)
-LONG = 0.3  # seconds: longer than any look around
-
-
-async def by_run(run: Run, *branches: Coroutine[Any, Any, Any]) -> None:
-    await run.gather(*branches)
-
-
-async def by_gather(run: Run, *branches: Coroutine[Any, Any, Any]) -> None:
-    await asyncio.gather(*branches)
-
-
-async def by_nested_gathers(run: Run, *branches: Coroutine[Any, Any, Any]) -> None:
-    await asyncio.gather(*(asyncio.gather(asyncio.gather(branch)) for branch in branches))
-
-
-async def by_shields(run: Run, *branches: Coroutine[Any, Any, Any]) -> None:
-    await asyncio.gather(*(asyncio.shield(branch) for branch in branches))
-
-
-async def by_wait(run: Run, *branches: Coroutine[Any, Any, Any]) -> None:
-    tasks = [asyncio.ensure_future(branch) for branch in branches]
-    await asyncio.wait(tasks)
-    for task in tasks:
-        task.result()
-
-
-async def by_tasks(run: Run, *branches: Coroutine[Any, Any, Any]) -> None:
-    for task in [asyncio.ensure_future(branch) for branch in branches]:
-        await task
-
-
-async def by_group(run: Run, *branches: Coroutine[Any, Any, Any]) -> None:
-    async with task_group() as group:
-        for branch in branches:
-            group.create_task(branch)
-
-
-SIDEWAYS: list[Branches] = [by_run, by_gather, by_nested_gathers, by_shields, by_wait, by_tasks]
-if sys.version_info >= (3, 11):
-    SIDEWAYS.append(by_group)
-sideways = pytest.mark.parametrize("beside", SIDEWAYS, ids=lambda fn: fn.__name__)
+LONG = 0.2  # seconds: longer than any look around
 
 
 async def sleeps() -> None:
@@ -91,7 +46,7 @@ async def is_timed() -> None:
     await asyncio.wait_for(sleeps(), 60)
 
 
-FOREIGN = [sleeps, asks_a_thread, waits_for_a_lock, waits_for_a_task, is_timed]
+FOREIGN = [asks_a_thread, waits_for_a_lock, waits_for_a_task, is_timed]
 
 
 @pytest.fixture
@@ -102,8 +57,11 @@ def calls() -> Calls:
 # ---- what is not its run's -----------------------------------------------------------------------
 
 
-@sideways
-@pytest.mark.parametrize("foreign", FOREIGN, ids=lambda fn: fn.__name__)
+@pytest.mark.parametrize(
+    ("beside", "foreign"),
+    [(beside, sleeps) for beside in SIDEWAYS] + [(by_run, foreign) for foreign in FOREIGN],
+    ids=lambda fn: fn.__name__,
+)
 def test_who_awaits_something_else_may_still_ask(
     calls: Calls, beside: Branches, foreign: Callable[[], Awaitable[None]]
 ) -> None:
@@ -176,6 +134,63 @@ def test_branches_may_share_a_semaphore(calls: Calls) -> None:
     assert len(calls.made) == 7
 
 
+def test_who_may_go_on_and_has_not_looked_yet_is_waited_for(calls: Calls) -> None:
+    """Looks come at some distance; who looks first must not take the others for stuck."""
+    slow = False
+
+    async def first(run: Run) -> None:
+        if slow:
+            await asyncio.sleep(0.155)
+        await run.step("a", calls("a"))
+
+    async def second(run: Run) -> None:
+        await run.step("b", calls("b"))  # looks after 0.15 s, and after 0.21 s
+        await run.step("c", calls("c"))
+
+    async def third(run: Run) -> None:
+        if slow:
+            await asyncio.sleep(0.013)
+        while not slow and len(calls.made) < 3:
+            await asyncio.sleep(0)
+        await run.step("d", calls("d"))  # looks after 0.163 s
+
+    async def body(run: Run) -> None:
+        await run.gather(first(run), second(run), third(run))
+        await run.wait("ok", str)
+
+    runs = Runs(body)
+    runs.go()
+    slow = True
+    assert isinstance(runs.go(), Suspended)
+    assert sorted(calls.made) == ["a", "b", "c", "d"]
+
+
+def test_a_failure_takes_its_time_to_go_up(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A go of the event loop for each level; whoever catches it then asks."""
+    monkeypatch.setattr(tasks, "NAP", 0)
+    slow = False
+
+    async def fails() -> None:
+        if slow:
+            await asyncio.sleep(0.02)
+        raise KeyError
+
+    async def body(run: Run) -> None:
+        later = run.step("b", calls("b")) if slow else asyncio.sleep(0)
+        try:
+            await asyncio.gather(asyncio.gather(asyncio.gather(asyncio.gather(fails(), later))))
+        except KeyError:
+            await run.step("a", calls("a"))
+        if not slow:
+            await run.step("b", calls("b"))
+        await run.wait("ok", str)
+
+    runs = Runs(body)
+    runs.go()
+    slow = True
+    assert isinstance(runs.go(), Suspended)
+
+
 # ---- code that has changed -----------------------------------------------------------------------
 
 
@@ -218,6 +233,21 @@ def test_changed_code_is_noticed_when_what_was_awaited_is_over(
     assert "'a' is recorded" in parked(runs.go(changed))
 
 
+@sideways
+def test_changed_code_is_noticed_beside_a_sleep_that_is_not_over(
+    calls: Calls, beside: Branches
+) -> None:
+    async def body(run: Run) -> None:
+        await beside(run, run.sleep("nap", 60), run.step("a", calls("a")))
+
+    async def changed(run: Run) -> None:
+        await beside(run, run.sleep("nap", 60), run.step("b", calls("b")))
+
+    runs = Runs(body)
+    assert isinstance(runs.go(), Suspended)
+    assert "'a' is recorded" in parked(runs.go(changed))
+
+
 def test_who_is_waited_for_long_is_named(
     calls: Calls, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -239,122 +269,6 @@ def test_who_is_waited_for_long_is_named(
     runs.book.records["a"] = runs.book.records["a"]._replace(seq=seq - 1)
     slow = True
     completed(runs.go())
-    (said,) = caplog.records
+    (said,) = [one for one in caplog.records if one.name == "fencepost.worker"]
     assert "'a' is recorded" in said.getMessage()
     assert said.getMessage().endswith("first > sleeps > sleep")
-
-
-# ---- waits within tasks of its own ---------------------------------------------------------------
-
-
-@sideways
-def test_what_stands_beside_a_wait_goes_as_far_as_it_can(calls: Calls, beside: Branches) -> None:
-    """A TaskGroup cancels it when the wait ends the pass, and so that comes last."""
-
-    async def several(run: Run) -> None:
-        for n in range(3):
-            await run.step(f"a{n}", calls(f"a{n}"))
-            await asyncio.sleep(0.02)
-            await run.gather(run.step(f"b{n}", calls(f"b{n}")))
-        await run.wait("go", str)
-
-    async def body(run: Run) -> None:
-        await beside(run, run.wait("ok", str), run.sleep("nap", 1), several(run))
-
-    runs = Runs(body)
-    found = runs.go()
-    assert isinstance(found, Suspended)
-    assert found.waiting_for == ("go", "nap", "ok")
-    assert len(calls.made) == 6
-
-
-@pytest.mark.skipif(task_group is None, reason="there are no task groups")
-def test_a_wait_in_the_body_of_a_task_group_lets_the_others_go_on(calls: Calls) -> None:
-    async def several(run: Run) -> None:
-        for n in range(3):
-            await run.step(f"a{n}", calls(f"a{n}"))
-
-    async def beats() -> None:
-        while True:
-            await asyncio.sleep(0.001)
-
-    async def body(run: Run) -> None:
-        async with task_group() as group:
-            group.create_task(several(run))
-            group.create_task(beats())
-            await run.wait("ok", str)
-
-    runs = Runs(body)
-    assert runs.go() == Suspended(None, ("ok",), asleep=False)
-    assert calls.made == ["a0", "a1", "a2"]
-
-
-def test_many_waits_side_by_side_are_no_long_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each go of the event loop looks at all of them once, and not once for each of them."""
-    looked: list[object] = []
-    brings = tasks._brings
-
-    def count(task: asyncio.Task[Any]) -> set[asyncio.Future[Any]]:
-        looked.append(task)
-        return brings(task)
-
-    monkeypatch.setattr(tasks, "_brings", count)
-
-    async def body(run: Run) -> None:
-        await asyncio.gather(*(run.wait(f"w{n}", str) for n in range(500)))
-
-    assert isinstance(Runs(body).go(), Suspended)
-    assert len(looked) < 500 * 3 * tasks.GOES
-
-
-# ---- steps within steps --------------------------------------------------------------------------
-
-
-def by_a_loop_of_its_own(run: Run, calls: Calls) -> None:
-    asyncio.run(run.step("inner", calls("inner")))
-
-
-async def by_a_coroutine(run: Run, calls: Calls) -> None:
-    await run.step("inner", calls("inner"))
-
-
-def by_a_thread(run: Run, calls: Calls) -> None:
-    found: list[Exception] = []
-
-    def call() -> None:
-        try:
-            asyncio.run(run.step("inner", calls("inner")))
-        except Exception as error:
-            found.append(error)
-
-    thread = threading.Thread(target=call)
-    thread.start()
-    thread.join()
-    raise found[0]
-
-
-async def by_a_wait(run: Run, calls: Calls) -> None:
-    await run.gather(run.sleep("inner", 1))
-
-
-@pytest.mark.parametrize("how", [by_a_loop_of_its_own, by_a_coroutine, by_a_thread, by_a_wait])
-def test_a_step_has_no_steps_of_its_own(calls: Calls, how: Callable[[Run, Calls], Any]) -> None:
-    """Once the outer one is recorded nobody would ask for the inner one, and the run would park."""
-
-    async def body(run: Run) -> None:
-        await run.step("outer", partial(how, run, calls))
-
-    runs = Runs(body)
-    error = failed(runs.go())
-    assert isinstance(error, InvalidArgument)
-    assert "'inner'" in str(error)
-    assert calls.made == []
-    assert runs.book.records == {}
-
-
-def test_a_transaction_has_no_steps_of_its_own(calls: Calls) -> None:
-    async def body(run: Run) -> None:
-        await run.transact("outer", lambda tx: asyncio.run(run.step("inner", calls("inner"))))
-
-    assert isinstance(failed(Runs(body).go()), InvalidArgument)
-    assert calls.made == []

@@ -53,6 +53,8 @@ async def execute(p: Pass, body: Coroutine[Any, Any, Any]) -> Outcome:
         return Lost() if isinstance(p.broken, Fenced) else Failed(p.broken)
     if cut is not None:
         return cut
+    if p.changed is not None:
+        return Parked(str(p.changed))
     return _returned(p, result) if error is None else _raised(p, error)
 
 

@@ -111,6 +111,7 @@ class Pass:
         self.withdrawn = False
         self.over = False  # the function has returned or raised: nothing further begins
         self.broken: BaseException | None = None
+        self.changed: Changed | None = None  # whatever becomes of the task that it was raised in
         self.progress: bytes | None = None
         self.taken = 0  # the last message to the run that was received
         self._permanent = tuple(permanent)
@@ -123,7 +124,11 @@ class Pass:
     def ask(self, name: str, kind: int) -> Record | None:
         """As `History.ask`. `InvalidArgument` for who asks within a step, too."""
         self.tasks.check_asks(repr(name))
-        return self.history.ask(name, kind)
+        try:
+            return self.history.ask(name, kind)
+        except Changed as error:
+            self.changed = error
+            raise
 
     async def in_turn(self, record: Record | None = None) -> None:
         """
@@ -142,7 +147,8 @@ class Pass:
             log.warning("%s: %r is recorded, and %s, %s", self.ledger.workflow, name, STRAYS, busy)
 
         if not await self.tasks.turn(come, tell) and (missing := self.history.missing(record)):
-            raise Changed(_changed(missing, record))
+            self.changed = Changed(_changed(missing, record))
+            raise self.changed
 
     async def go_live(self) -> None:
         """Something that is not recorded is about to begin: all before it is in the file."""
