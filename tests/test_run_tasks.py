@@ -18,7 +18,9 @@ from fencepost._workflow.outcomes import Suspended
 from fencepost.errors import InvalidArgument
 from fencepost.run import Run
 from harness_beside import Branches, sideways, task_group
-from harness_run import Calls, Runs, failed
+from harness_run import Calls, Runs, failed, parked
+
+groups = pytest.mark.skipif(task_group is None, reason="there are no task groups")
 
 
 @pytest.fixture
@@ -50,7 +52,7 @@ def test_what_stands_beside_a_wait_goes_as_far_as_it_can(calls: Calls, beside: B
     assert len(calls.made) == 6
 
 
-@pytest.mark.skipif(task_group is None, reason="there are no task groups")
+@groups
 def test_a_wait_in_the_body_of_a_task_group_lets_the_others_go_on(calls: Calls) -> None:
     async def step(name: str) -> None:
         await asyncio.sleep(0.02)
@@ -73,6 +75,29 @@ def test_a_wait_in_the_body_of_a_task_group_lets_the_others_go_on(calls: Calls) 
     runs = Runs(body)
     assert runs.go() == Suspended(None, ("ok",), asleep=False)
     assert calls.made == ["a0", "a1", "a2"]
+
+
+@groups
+def test_a_wait_is_not_quicker_than_changed_code(calls: Calls) -> None:
+    """It would cancel who is about to notice, and the run would come here again for ever."""
+
+    async def body(run: Run) -> None:
+        await run.gather(run.sleep("nap", 60), run.step("a", calls("a")))
+
+    runs = Runs(body)
+    assert isinstance(runs.go(), Suspended)
+
+    async def sleeps_late(run: Run) -> None:
+        await asyncio.sleep(0.013)
+        await run.sleep("nap", 60)  # looks after 0.163 s
+
+    async def changed(run: Run) -> None:
+        async with task_group() as group:
+            group.create_task(sleeps_late(run))
+            group.create_task(asyncio.sleep(0.155))
+            group.create_task(run.step("b", calls("b")))  # looks after 0.15 s, and after 0.21 s
+
+    assert "'a' is recorded" in parked(runs.go(changed))
 
 
 def test_many_waits_side_by_side_are_no_long_look(monkeypatch: pytest.MonkeyPatch) -> None:
