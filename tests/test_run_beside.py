@@ -140,7 +140,7 @@ def test_who_may_go_on_and_has_not_looked_yet_is_waited_for(calls: Calls) -> Non
 
     async def first(run: Run) -> None:
         if slow:
-            await asyncio.sleep(0.155)
+            await asyncio.sleep(0.175)
         await run.step("a", calls("a"))
 
     async def second(run: Run) -> None:
@@ -149,10 +149,10 @@ def test_who_may_go_on_and_has_not_looked_yet_is_waited_for(calls: Calls) -> Non
 
     async def third(run: Run) -> None:
         if slow:
-            await asyncio.sleep(0.013)
+            await asyncio.sleep(0.035)
         while not slow and len(calls.made) < 3:
             await asyncio.sleep(0)
-        await run.step("d", calls("d"))  # looks after 0.163 s
+        await run.step("d", calls("d"))  # looks after 0.185 s
 
     async def body(run: Run) -> None:
         await run.gather(first(run), second(run), third(run))

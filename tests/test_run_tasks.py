@@ -88,13 +88,13 @@ def test_a_wait_is_not_quicker_than_changed_code(calls: Calls) -> None:
     assert isinstance(runs.go(), Suspended)
 
     async def sleeps_late(run: Run) -> None:
-        await asyncio.sleep(0.013)
-        await run.sleep("nap", 60)  # looks after 0.163 s
+        await asyncio.sleep(0.035)
+        await run.sleep("nap", 60)  # looks after 0.185 s
 
     async def changed(run: Run) -> None:
         async with task_group() as group:
             group.create_task(sleeps_late(run))
-            group.create_task(asyncio.sleep(0.155))
+            group.create_task(asyncio.sleep(0.175))
             group.create_task(run.step("b", calls("b")))  # looks after 0.15 s, and after 0.21 s
 
     assert "'a' is recorded" in parked(runs.go(changed))
