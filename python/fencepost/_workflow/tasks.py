@@ -32,7 +32,7 @@ Future = asyncio.Future[Any]
 
 GOES: Final = 8  # of the event loop, until what has ended has come to who awaits it
 NAP: Final = 0.01  # seconds until the next look at what may take its time, and more for each
-NAP_MAX: Final = 0.1
+LONGEST_NAP: Final = 0.1
 TELL: Final = 100  # such looks, which are some 10 s, until it is said what is waited for
 
 _pass: ContextVar[Tasks | None] = ContextVar("fencepost_pass", default=None)
@@ -129,7 +129,7 @@ class Tasks:
                     self._told = True
                     tell(spoken(busy))
                 looks = max(quiet, naps)
-                await asyncio.sleep(0 if looks <= GOES else min(NAP * (looks - GOES), NAP_MAX))
+                await asyncio.sleep(0 if looks <= GOES else min(NAP * (looks - GOES), LONGEST_NAP))
         finally:
             del among[task]
         return True
