@@ -11,7 +11,7 @@ enum {
   LOOK_US = 100000,              /* between two looks */
   MOVED_MAX = SMALL(500, 2),     /* rows moved in one transaction */
   WALKED_MAX = SMALL(5000, 5),   /* rows looked at in one */
-  PAUSE_TIMES = 200,            /* what a slice took, until the next */
+  PAUSE_TIMES = SMALL(200, 3), /* what a slice took, until the next */
   PAUSE_US_MAX = 2000000
 };
 
