@@ -102,7 +102,7 @@ def parse(block: Block) -> None:
     if block.language == "python":
         compile(block.text, "a page", "exec", dont_inherit=True)
     elif block.language == "sh":
-        assert all(shlex.split(line) for line in block.text.splitlines()), block.text
+        assert all(shlex.split(line, comments=True) for line in block.text.splitlines())
 
 
 def execute(script: str, path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,8 @@ def test_what_it_names_is_there(page: Path) -> None:
     """Pages that it leads to, files, modules and what is in them."""
     text = page.read_text(encoding="utf-8")
     spans = CODE.findall(FENCE.sub("", text))
-    files = {ROOT / name for span in spans for name in FILE.findall(span)}
+    commands = [block.text for block in blocks_of(page) if block.language == "sh"]
+    files = {ROOT / name for told in spans + commands for name in FILE.findall(told)}
     links = {page.parent / name for name in LINK.findall(text)}
     missing = [str(path) for path in sorted(files | links) if not path.exists()]
     names = {name for span in spans for name in MODULE.findall(span) if span == name}
@@ -90,3 +92,25 @@ def test_the_readme_names_rooms_that_are_there() -> None:
     named = re.findall(r"^    (\S+)  ", house, re.MULTILINE)
     assert len(named) > 5
     assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "```bash\necho hello\n```\n",
+        "```python\nprint('of no name')\n```\n",
+        "```python\n# wrong.py\nassert False\n```\n",
+        "```sh\nfalse\n```\n",
+        "```sh\nfencepost --database nowhere.db stats\n```\n",
+        "```sql\n-- shop.db\nSELECT * FROM nowhere\n```\n",
+        "<!-- for later -->\n```sh\ntrue\n```\n",
+        "<!-- not run: it is wrong -->\n```python\ndef\n```\n",
+        "<!-- of examples/quickstart.py -->\n```python\nimport another\n```\n",
+        "<!-- run by tests/test_queue.py -->\n```python\nimport fencepost\n```\n",
+    ],
+)
+def test_a_block_that_is_not_true_is_noticed(block: str, tmp_path: Path) -> None:
+    page = tmp_path / "a_page.md"
+    page.write_text(block, encoding="utf-8")
+    with pytest.raises((AssertionError, SyntaxError, sqlite3.Error)):
+        run_blocks(page, tmp_path)
