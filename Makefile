@@ -83,7 +83,7 @@ analyze: ## static analysis of our C; what it asks for and why not more is in .c
 	@$(PYTHON) build_ffi.py
 	$(PYTHON) tests/analyze.py
 
-docs: ## the documentation as a site, in build/site; a link that leads nowhere is an error
+docs: ## the documentation as a site, in build/docs; a link that leads nowhere is an error
 	$(PYTHON) -m mkdocs build --strict
 
 packaged: ## the sdist and the wheel, as users get them, on each Python found

@@ -29,7 +29,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from commands import quiet_environment
-from fencepost.cli.root import run as cli
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 FENCE: Final = re.compile(
@@ -135,10 +134,12 @@ def environment_of(folder: Path) -> dict[str, str]:
 
 def told(arguments: list[str], folder: Path) -> int:
     """What the command line answers in this process, which has imported it all: its exit code."""
+    from fencepost.cli.root import run as answer
+
     here = Path.cwd()
     os.chdir(folder)
     try:
-        return cli(arguments)
+        return answer(arguments)
     finally:
         os.chdir(here)
 
