@@ -6,9 +6,11 @@ import importlib
 import re
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import fencepost
 from harness_pages import FENCE, ROOT, parse, run_blocks
 from harness_pages import blocks as blocks_of
 
@@ -26,6 +28,7 @@ LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
 FILE = re.compile(
     r"(?<![\w/.])(?:bench|csrc|docs|examples|python|tests|_[a-z]+)/[\w/.-]+\.[a-z]+\b"
 )
+MEMBER = re.compile(r"\b([A-Z]\w+)\.([a-z]\w*)")  # `Store.backup`
 MODULE = re.compile(r"fencepost(?:\.\w+)+")
 
 
@@ -65,6 +68,36 @@ def test_what_it_names_is_there(page: Path) -> None:
     missing += [name for name in LINK.findall(text) if not (page.parent / name).exists()]
     missing += [name for name in CODE.findall(text) if MODULE.fullmatch(name) and not found(name)]
     assert missing == []
+
+
+@pytest.mark.parametrize("page", [*PAGES, *DECISIONS], ids=stem)
+def test_members_and_commands_are_those_that_there_are(page: Path) -> None:
+    """`Store.backup`, `fencepost dead list --queue`."""
+    pytest.importorskip("click")
+    spans = CODE.findall(FENCE.sub("", page.read_text(encoding="utf-8")))
+    members = [pair for span in spans for pair in MEMBER.findall(span)]
+    commands = [span for span in spans if span.startswith("fencepost ") and "…" not in span]
+    missing = [f"{owner}.{name}" for owner, name in members if not has_member(owner, name)]
+    assert missing + [command for command in commands if not is_command(command)] == []
+
+
+def has_member(owner: str, name: str) -> bool:
+    """Also of a class that is not ours: those are not looked at."""
+    found = getattr(fencepost, owner, None)
+    return found is None or hasattr(found, name) or name in getattr(found, "__annotations__", {})
+
+
+def is_command(words: str) -> bool:
+    """With the options that it has; what else it is given may be anything."""
+    from fencepost.cli.root import cli
+
+    command: Any = cli
+    for word in re.sub(r" --database \S+", "", words).split()[1:]:
+        if hasattr(command, "commands"):
+            command = command.commands.get(word)
+        elif word.startswith("--") and not any(word in one.opts for one in command.params):
+            return False
+    return command is not None
 
 
 def found(name: str) -> bool:
