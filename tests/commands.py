@@ -12,6 +12,7 @@ from typing import Protocol, TypeAlias, TypeVar
 
 T = TypeVar("T")
 
+PATIENCE = 60.0  # seconds until a fact that does not come is a failure
 
 Done: TypeAlias = "subprocess.CompletedProcess[str]"
 
@@ -46,7 +47,7 @@ def quiet_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(noisy)}
 
 
-def until(fact: Callable[[], T], patience: float = 60) -> T:
+def until(fact: Callable[[], T], patience: float = PATIENCE) -> T:
     """What `fact()` says once it is true."""
     end = time.monotonic() + patience
     while not (found := fact()):

@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine, Iterator
-from datetime import datetime, timezone
 from functools import partial
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
@@ -50,8 +49,9 @@ if TYPE_CHECKING:
     from fencepost._binding.calls import Core
     from fencepost.compat.without_durability import Durable
     from fencepost.testing import Clock, Kit
-
-START = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
+    from harness_core import Held
+    from harness_flow import Scene
+    from harness_worker import Notes
 
 DUMP = """
 import sqlite3, sys
@@ -68,25 +68,54 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def app(path: Path) -> Iterator[App]:
+    """Over a file, which is made at its first use: under a `kit` it is not."""
     import fencepost
 
     app = fencepost.App(path)
     yield app
-    app.store.close()
+    if path.exists():
+        app.store.close()
 
 
 @pytest.fixture
 def clock() -> Clock:
     """Stands at noon of the first of March 2026 until a test turns it."""
     from fencepost.testing import Clock
+    from harness_worker import NOON
 
-    return Clock(START)
+    return Clock(NOON)
 
 
 @pytest.fixture
 def store(path: Path, clock: Clock) -> Iterator[Store]:
     with clock.open(path) as store:
         yield store
+
+
+@pytest.fixture
+def orders(store: Store) -> None:
+    """The application's own table, beside ours."""
+    from harness_queue import ORDERS
+
+    with store.transaction() as tx:
+        tx.execute(ORDERS)
+
+
+@pytest.fixture
+def real(path: Path) -> Iterator[Store]:
+    """A store with the real clock."""
+    import fencepost
+
+    with fencepost.open(path) as store:
+        yield store
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Notes:
+    """Lines that several processes write down."""
+    from harness_worker import Notes
+
+    return Notes(tmp_path / "notes")
 
 
 @pytest.fixture
@@ -156,11 +185,44 @@ def queue(core: Core) -> int:
 
 
 @pytest.fixture
-def kit(app: App) -> Iterator[Kit]:
-    """The testing kit on the App's declarations."""
-    from fencepost.testing import override
+def at(core: Core) -> Scene:
+    """A queue of wake-ups, and what is done with the runs in it."""
+    from harness_flow import scene
 
-    with override(app) as kit:
+    return scene(core)
+
+
+@pytest.fixture
+def jobs(core: Core) -> int:
+    """Another queue beside it."""
+    from harness_core import define
+
+    return define(core, "jobs")
+
+
+@pytest.fixture
+def parent(at: Scene) -> Held:
+    """The pass of a run named "run"."""
+    at.start()
+    return at.take()[0]
+
+
+@pytest.fixture
+def faults_end(app: App) -> Iterator[None]:
+    """What a test lets fail works again when its App is closed."""
+    from harness_ladder import disarm
+
+    yield
+    disarm()
+
+
+@pytest.fixture
+def kit(app: App) -> Iterator[Kit]:
+    """The testing kit on the App's declarations, from noon of the first of March 2026 on."""
+    from fencepost.testing import override
+    from harness_worker import NOON
+
+    with override(app, now=NOON) as kit:
         yield kit
 
 

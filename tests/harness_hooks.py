@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
-from harness_worker import PATIENCE
+from commands import PATIENCE
 
 HOST = "127.0.0.1"
 

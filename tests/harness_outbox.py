@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import fencepost
-from fencepost import App, Backoff, Delivery, Message, Outbox
+from fencepost import App, Delivery, Message, Outbox
 from fencepost.testing import Kit
+from harness_worker import AT_ONCE
 
-AT_ONCE = Backoff(0, 1, 0, 0)
 Sent = list[Delivery["Receipt"]]
 
 

@@ -5,28 +5,21 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import fencepost
+from commands import until
 from fencepost._binding.calls import FP
 
-T = TypeVar("T")
+__all__ = ["AT_ONCE", "NOON", "Notes", "Process", "ask_to_stop", "errors_of", "failure", "kill"]
+__all__ += ["lease", "start", "until", "worked", "workers"]
 
 AT_ONCE = fencepost.Backoff(0, 1, 0, 0)  # no wait between two attempts
-PATIENCE = 30.0  # seconds until a fact that does not come is a failure
-
-
-def until(fact: Callable[[], T]) -> T:
-    """Wait until `fact()` is true, and return what it said."""
-    give_up = time.monotonic() + PATIENCE
-    while not (said := fact()):
-        assert time.monotonic() < give_up, "it did not come to pass"
-        time.sleep(0.005)
-    return said
+NOON = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)  # where clocks stand that are turned by hand
 
 
 def lease(store: fencepost.Store, seconds: float, queue: str = "default", **fields: int) -> None:

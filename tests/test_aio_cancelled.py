@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,13 +17,6 @@ from fencepost._binding.bridge import Taking
 from fencepost._binding.pack import Take
 from fencepost._binding.requests import Stepping
 from harness_aio import behind, line, spin, waiting
-
-
-@pytest.fixture
-def real(path: Path) -> Any:
-    """A store with the real clock."""
-    with fencepost.open(path) as store:
-        yield store
 
 
 @pytest.mark.hostile

@@ -27,13 +27,6 @@ from harness_line import until
 PROGRAM = Path(__file__).parent / "programs" / "p09_async.py"
 
 
-@pytest.fixture
-def real(path: Path) -> Any:
-    """A store with the real clock."""
-    with fencepost.open(path) as store:
-        yield store
-
-
 # ---- loops and threads ---------------------------------------------------------------------------
 
 

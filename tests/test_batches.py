@@ -12,7 +12,6 @@ import pytest
 
 from fencepost import (
     App,
-    Backoff,
     Batch,
     Failure,
     InvalidArgument,
@@ -20,9 +19,7 @@ from fencepost import (
     Queue,
     RetryLater,
 )
-from harness_worker import until
-
-AT_ONCE = Backoff(0, 1, 0, 0)
+from harness_worker import AT_ONCE, until
 
 
 @pytest.fixture

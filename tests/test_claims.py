@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,17 +12,7 @@ import pytest
 import fencepost
 from fencepost import Backoff, Batch, LeaseLost, PayloadError, Store
 from fencepost.testing import Clock
-
-
-def microseconds(count: int) -> timedelta:
-    return timedelta(microseconds=count)
-
-
-@dataclass
-class Mail:
-    to: str
-    text: str = ""
-
+from harness_queue import Mail, microseconds
 
 # ---- leases and tokens ---------------------------------------------------------------------------
 

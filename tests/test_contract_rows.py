@@ -12,7 +12,6 @@ import pytest
 import fencepost
 from fencepost import (
     App,
-    Backoff,
     Context,
     Delivery,
     DeliveryUnknown,
@@ -23,10 +22,9 @@ from fencepost import (
     Run,
 )
 from fencepost.testing import Kit, override
-from harness_worker import until
+from harness_worker import AT_ONCE, until
 
 ROOT = Path(__file__).resolve().parent.parent
-AT_ONCE = Backoff(0, 1, 0, 0)
 SECRET = "s3cret"
 
 

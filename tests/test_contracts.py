@@ -6,17 +6,12 @@ from typing import Any
 
 import pytest
 
-from fencepost import App, Backoff, Context, Contracts, Envelope, Inbox, InvalidArgument
+from fencepost import App, Context, Contracts, Envelope, Inbox, InvalidArgument
 from fencepost.testing import Kit
 from harness_envelopes import DECLINED, Paid, Refunded, dead, put_by_hand, why
+from harness_worker import AT_ONCE
 
-AT_ONCE = Backoff(0, 1, 0, 0)
 CONTRACTS = Contracts[Paid | Refunded]({"paid.v1": Paid, "refunded.v1": Refunded})
-
-
-@pytest.fixture
-def app() -> App:
-    return App()
 
 
 @pytest.fixture

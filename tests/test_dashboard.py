@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,8 @@ from fencepost import App, Store, dashboard
 from fencepost.testing import Clock
 from harness_dashboard import dead, fill
 from harness_web import TOKEN, Web
+from harness_worker import NOON
 
-NOON = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
 Ask = Callable[..., Any]
 
 

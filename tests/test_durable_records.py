@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,7 @@ from harness_durable import (
     connect,
     migrate,
 )
-
-NOON = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
+from harness_worker import NOON
 
 
 @pytest.fixture

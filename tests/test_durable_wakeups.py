@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,8 @@ from harness_durable import (
     claimed,
     real_time,
 )
+from harness_worker import NOON
 
-NOON = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
 MOMENT = timedelta(microseconds=1)
 
 

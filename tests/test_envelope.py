@@ -12,7 +12,6 @@ import pytest
 
 from fencepost import (
     App,
-    Backoff,
     Context,
     Delivery,
     Envelope,
@@ -24,15 +23,10 @@ from fencepost import (
 from fencepost.envelope import HEADER
 from fencepost.testing import Kit
 from harness_envelopes import DECLINED, Paid, dead, put_by_hand, why
+from harness_worker import AT_ONCE
 
-AT_ONCE = Backoff(0, 1, 0, 0)
 SENT = datetime(2026, 3, 1, 9, 30, 0, 123456, tzinfo=timezone(timedelta(hours=5, minutes=30)))
 WHOLE = Envelope("paid.v1", "trace-1", "order-7", "message-3", SENT, 700)
-
-
-@pytest.fixture
-def app() -> App:
-    return App()
 
 
 @pytest.fixture

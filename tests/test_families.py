@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from fencepost import Conflict, InvalidArgument, LeaseLost
-from fencepost._binding.calls import Core
 from fencepost._binding.codes import FP
 from fencepost._binding.flow import ChildOutcome, Parent, RecordPut, child_outcome
 from fencepost._binding.pack import Put
@@ -25,29 +24,12 @@ from harness_core import (
     take,
 )
 from harness_door import Door, Refused
-from harness_flow import LEASE, Scene, keys, scene, start
+from harness_flow import LEASE, Scene, keys, start
 from harness_outside import Outside
 
 pytestmark = pytest.mark.hostile
 
 FAILED = ChildOutcome("failed", None, "error", "boom")
-
-
-@pytest.fixture
-def at(core: Core) -> Scene:
-    return scene(core)
-
-
-@pytest.fixture
-def jobs(core: Core) -> int:
-    return define(core, "jobs")
-
-
-@pytest.fixture
-def parent(at: Scene) -> Held:
-    """The pass of a run named "run"."""
-    at.start()
-    return at.take()[0]
 
 
 def told(at: Scene, key: bytes = b"child", id: bytes = b"run") -> ChildOutcome | None:

@@ -9,22 +9,16 @@ from typing import Any
 import pytest
 
 from fencepost import Conflict, Gone, InvalidArgument
-from fencepost._binding.calls import Core
 from fencepost._binding.codes import FP
 from fencepost._binding.flow import End, RecordPut, Start, signal_key
 from fencepost._binding.pack import pairs
 from harness_core import START, ack, lib, said, settle, state_of, take
 from harness_core import core as opened
-from harness_flow import ARGS, LEASE, Scene, begin, keys, scene, start, wake
+from harness_flow import ARGS, LEASE, Scene, begin, keys, start, wake
 
 pytestmark = pytest.mark.hostile
 
 SECOND = 1_000_000
-
-
-@pytest.fixture
-def at(core: Core) -> Scene:
-    return scene(core)
 
 
 # ---- start ---------------------------------------------------------------------------------------

@@ -12,21 +12,15 @@ from typing import Any
 import pytest
 
 import fencepost
-from fencepost import App, Backoff, Context, Inbox, InvalidArgument, Message
+from fencepost import App, Context, Inbox, InvalidArgument, Message
 from fencepost.testing import Kit, Point, override
-
-AT_ONCE = Backoff(0, 1, 0, 0)
+from harness_worker import AT_ONCE
 
 
 @dataclass
 class Paid:
     order: int
     cents: int = 0
-
-
-@pytest.fixture
-def app() -> App:
-    return App()
 
 
 @pytest.fixture

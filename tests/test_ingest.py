@@ -7,7 +7,6 @@ import json
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +17,6 @@ from fencepost.cli import ingest as room
 from fencepost.cli.ingest import Ingest
 
 Aside = list[tuple[int, bytes, str]]
-
-
-@pytest.fixture
-def real(tmp_path: Path) -> Iterator[fencepost.Store]:
-    """A store with the real clock."""
-    with fencepost.open(tmp_path / "app.db") as store:
-        yield store
 
 
 def read(

@@ -152,9 +152,9 @@ def test_no_second_sees_more_than_the_rate(
     steps: list[tuple[int, int]],
 ) -> None:
     """A tenth above, or one, whatever is asked for when, by two handles in turn."""
-    from conftest import START
+    from harness_worker import NOON
 
-    clock, starts = Clock(START), deque[int]()
+    clock, starts = Clock(NOON), deque[int]()
     at = tmp_path_factory.mktemp("rate") / "app.db"
     most = rate + max(1.0, rate / 10)
     with clock.open(at, durability="normal") as one, clock.open(at) as other:
@@ -354,9 +354,9 @@ def test_no_lane_has_more_out_than_it_is_wide(
     tmp_path_factory: pytest.TempPathFactory, width: int, steps: list[tuple[str, int]]
 ) -> None:
     """Whatever happens to whom; and they are handed out first in the order in which they came."""
-    from conftest import START
+    from harness_worker import NOON
 
-    clock = Clock(START)
+    clock = Clock(NOON)
     at = tmp_path_factory.mktemp("lanes") / "app.db"
     out: dict[int, fencepost.Claim[int]] = {}
     first: dict[str, list[int]] = {"a": [], "b": []}

@@ -23,12 +23,6 @@ from fencepost.testing import Kit, Point, override
 from harness_core import lib
 from harness_outbox import Receipt, handled, only, orders, raising
 
-
-@pytest.fixture
-def app() -> App:
-    return App()
-
-
 # ---- what is handed over -------------------------------------------------------------------------
 
 

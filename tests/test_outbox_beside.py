@@ -12,13 +12,7 @@ import pytest
 from fencepost import App, Backoff, Context, Delivery, PermanentError
 from fencepost.testing import Kit, override
 
-AT_ONCE = Backoff(0, 1, 0, 0)
 POISONED = 200
-
-
-@pytest.fixture
-def app() -> App:
-    return App()
 
 
 @pytest.fixture

@@ -27,11 +27,6 @@ def senders() -> Iterator[Killer]:
         yield one
 
 
-@pytest.fixture
-def notes(tmp_path: Path) -> Notes:
-    return Notes(tmp_path / "notes")
-
-
 def sent(notes: Notes, payload: int) -> list[list[str]]:
     return [line for line in notes.read() if line[:2] == ["sent", str(payload)]]
 

@@ -18,12 +18,6 @@ from fencepost import (
 from fencepost.testing import Kit, Point
 from harness_outbox import Receipt, Sent, handled, only, orders, raising
 
-
-@pytest.fixture
-def app() -> App:
-    return App()
-
-
 # ---- order, and outages --------------------------------------------------------------------------
 
 

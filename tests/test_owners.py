@@ -9,27 +9,15 @@ import threading
 from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import fencepost
 from fencepost import Busy, InvalidArgument, Store, Transaction
 from fencepost.testing import Clock
+from harness_queue import notes
 
-SCHEMA = "CREATE TABLE orders (id INTEGER PRIMARY KEY, note TEXT NOT NULL, data)"
-
-
-@pytest.fixture(autouse=True)
-def _orders(store: Store) -> None:
-    with store.transaction() as tx:
-        tx.execute(SCHEMA)
-
-
-def notes(store: Store) -> list[Any]:
-    with store.transaction() as tx:
-        return [note for (note,) in tx.execute("SELECT note FROM orders ORDER BY id")]
-
+pytestmark = pytest.mark.usefixtures("orders")
 
 # ---- owners --------------------------------------------------------------------------------------
 

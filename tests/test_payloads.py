@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from commands import runner
-from fencepost import App, Backoff, Context, Contracts, Envelope, Inbox, InvalidArgument
+from fencepost import App, Context, Contracts, Envelope, Inbox, InvalidArgument
 from fencepost.testing import Kit
+from harness_worker import AT_ONCE
 
-AT_ONCE = Backoff(0, 1, 0, 0)
 HEALTHY = 20
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -23,17 +22,7 @@ from fencepost import (
 from fencepost._binding.pack import UNSET
 from fencepost.policies import declared
 from fencepost.testing import Clock
-
-
-def microseconds(count: int) -> timedelta:
-    return timedelta(microseconds=count)
-
-
-@dataclass
-class Mail:
-    to: str
-    text: str = ""
-
+from harness_queue import Mail, microseconds
 
 # ---- in and out ----------------------------------------------------------------------------------
 

@@ -14,8 +14,8 @@ from fencepost import App, Outbox
 from fencepost.testing import Kit
 from harness_brokers import DESTINATION, SERVERS, Server, served
 from harness_kill import Killer
-from harness_outbox import AT_ONCE, only
-from harness_worker import until
+from harness_outbox import only
+from harness_worker import AT_ONCE, until
 from relay_app import NEVER, declare, idle, relay
 
 LONG = {"rabbitmq"}  # takes seconds to start
@@ -42,11 +42,6 @@ def server(running: Server) -> Server:
 def senders() -> Iterator[Killer]:
     with Killer(relay_app.__file__) as one:
         yield one
-
-
-@pytest.fixture
-def app() -> App:
-    return App()
 
 
 def relayed(app: App, server: Server, *, words: Any = None, **policy: Any) -> Outbox[int]:

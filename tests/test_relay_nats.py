@@ -14,7 +14,8 @@ from fencepost import App, InvalidArgument, Outbox
 from fencepost.testing import Kit
 from harness_brokers import DESTINATION, Nats, served
 from harness_hooks import HOST, free_port
-from harness_outbox import AT_ONCE, only
+from harness_outbox import only
+from harness_worker import AT_ONCE
 
 pytest.importorskip("nats")
 
@@ -32,11 +33,6 @@ def running(tmp_path_factory: Any) -> Iterator[Nats]:
 def server(running: Nats) -> Nats:
     running.empty()
     return running
-
-
-@pytest.fixture
-def app() -> App:
-    return App()
 
 
 def published(app: App, servers: Any, *, words: Any = None, **policy: Any) -> Outbox[int]:

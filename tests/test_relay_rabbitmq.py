@@ -11,7 +11,8 @@ import pytest
 from fencepost import App, InvalidArgument, Outbox
 from fencepost.testing import Kit
 from harness_brokers import DESTINATION, Rabbit, served
-from harness_outbox import AT_ONCE, only
+from harness_outbox import only
+from harness_worker import AT_ONCE
 
 pytest.importorskip("aio_pika")
 
@@ -29,11 +30,6 @@ def running(tmp_path_factory: Any) -> Iterator[Rabbit]:
 def server(running: Rabbit) -> Rabbit:
     running.empty()
     return running
-
-
-@pytest.fixture
-def app() -> App:
-    return App()
 
 
 def published(app: App, url: str, *, words: Any = None, **policy: Any) -> Outbox[int]:

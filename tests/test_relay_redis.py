@@ -15,7 +15,8 @@ from fencepost import App, InvalidArgument, Outbox
 from fencepost.testing import Kit
 from harness_brokers import DESTINATION, Redis, served
 from harness_hooks import HOST
-from harness_outbox import AT_ONCE, only
+from harness_outbox import only
+from harness_worker import AT_ONCE
 
 pytest.importorskip("redis")
 
@@ -33,11 +34,6 @@ def running(tmp_path_factory: Any) -> Iterator[Redis]:
 def server(running: Redis) -> Redis:
     running.empty()
     return running
-
-
-@pytest.fixture
-def app() -> App:
-    return App()
 
 
 def streams(app: App, url: str, *, words: Any = None, **policy: Any) -> Outbox[int]:

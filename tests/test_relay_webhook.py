@@ -15,8 +15,8 @@ from fencepost import App, InvalidArgument, Outbox
 from fencepost.relay.signing import verify
 from fencepost.testing import Kit
 from harness_hooks import HOST, Answer, Raw, Receiver, Reply, free_port, in_turn, receiver
-from harness_outbox import AT_ONCE, Receipt, only
-from harness_worker import until
+from harness_outbox import Receipt, only
+from harness_worker import AT_ONCE, until
 
 pytest.importorskip("httpx")
 
@@ -25,11 +25,6 @@ import httpx
 from fencepost.relay.webhook import Webhook
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-
-
-@pytest.fixture
-def app() -> App:
-    return App()
 
 
 def hooks(app: App, *, policy: dict[str, Any] | None = None, **words: Any) -> Outbox[Receipt]:

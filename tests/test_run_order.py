@@ -10,8 +10,7 @@ import fencepost
 from fencepost._workflow.outcomes import Completed, Failed, Suspended
 from fencepost.run import Run
 from harness_run import Calls, DeclinedError, Runs, completed, declined, failed
-
-AT_ONCE = fencepost.Backoff(0, 1, 0, 0)
+from harness_worker import AT_ONCE
 
 
 @pytest.fixture

@@ -22,11 +22,6 @@ from scenario_app import Jobs, declare
 
 
 @pytest.fixture
-def notes(tmp_path: Path) -> Notes:
-    return Notes(tmp_path / "notes")
-
-
-@pytest.fixture
 def jobs(path: Path, notes: Notes) -> Iterator[Jobs]:
     jobs = declare(path, notes.path)
     lease(jobs.app.store, 1.0)

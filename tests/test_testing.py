@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 import fencepost
 from fencepost.testing import Kit, override
-
-NOON = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
+from harness_worker import NOON
 
 app = fencepost.App()
 numbers = app.queue("numbers", int)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -14,17 +14,6 @@ from fencepost import App, Context, InvalidArgument
 from fencepost._worker import failpoints
 from fencepost.testing import Crash, Kit, override
 from harness_worker import AT_ONCE
-
-
-@pytest.fixture
-def app() -> App:
-    return App()
-
-
-@pytest.fixture
-def kit(app: App) -> Iterator[Kit]:
-    with override(app) as kit:
-        yield kit
 
 
 def die() -> None:

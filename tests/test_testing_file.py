@@ -11,8 +11,7 @@ import pytest
 import fencepost
 from fencepost import App, InvalidArgument
 from fencepost.testing import Kit, override
-
-NOON = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
+from harness_worker import NOON
 
 
 @pytest.fixture

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timezone
 
 import pytest
 
 from fencepost import App, InvalidArgument
 from fencepost.testing import Kit, override
-
-NOON = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
+from harness_worker import NOON
 
 app = App()
 numbers = app.queue("numbers", int)

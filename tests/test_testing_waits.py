@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 
 import pytest
 
 import fencepost
 from fencepost import App, InvalidArgument
-from fencepost.testing import Kit, override
-from harness_worker import failure
-
-NOON = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
-
-
-@pytest.fixture
-def app() -> App:
-    return App()
-
-
-@pytest.fixture
-def kit(app: App) -> Iterator[Kit]:
-    with override(app, now=NOON) as kit:
-        yield kit
+from fencepost.testing import Kit
+from harness_worker import NOON, failure
 
 
 def test_whoever_waits_turns_the_clock(app: App, kit: Kit) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,21 +13,7 @@ import pytest
 import fencepost
 from fencepost import App, Context, InvalidArgument
 from fencepost.testing import Kit, override
-from harness_worker import AT_ONCE, failure, until
-
-NOON = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
-
-
-@pytest.fixture
-def app() -> App:
-    return App()
-
-
-@pytest.fixture
-def kit(app: App) -> Iterator[Kit]:
-    with override(app, now=NOON) as kit:
-        yield kit
-
+from harness_worker import AT_ONCE, NOON, failure, until
 
 # ---- what a handler's end becomes ----------------------------------------------------------------
 

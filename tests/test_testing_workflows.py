@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 
 import pytest
 
 import fencepost
 from fencepost import App, InvalidArgument, Run, Transaction
 from fencepost.testing import Kit, Point, override
-from harness_worker import AT_ONCE
+from harness_worker import AT_ONCE, NOON
 
-NOON = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
 HOUR = timedelta(hours=1)
 
 app = App()

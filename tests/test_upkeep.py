@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fencepost import Conflict, Gone, InvalidArgument, QueueFull
-from fencepost._binding.calls import Core, restore
+from fencepost._binding.calls import restore
 from fencepost._binding.codes import FP
 from fencepost._binding.flow import Start
 from fencepost._binding.pack import pairs
@@ -31,23 +31,6 @@ from harness_flow import ARGS, LEASE, Scene, begin, keys, scene, start, wake
 from harness_line import counts, since, together
 
 pytestmark = pytest.mark.hostile
-
-
-@pytest.fixture
-def at(core: Core) -> Scene:
-    return scene(core)
-
-
-@pytest.fixture
-def jobs(core: Core) -> int:
-    return define(core, "jobs")
-
-
-@pytest.fixture
-def parent(at: Scene) -> Held:
-    """The pass of a run named "run"."""
-    at.start()
-    return at.take()[0]
 
 
 # ---- fork, delete, purge -------------------------------------------------------------------------

@@ -4,26 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
-from fencepost import App, Backoff, Batch, Context
+from fencepost import App, Batch, Context
 from harness_ladder import FOR_EVER, Arm, disarm, memory, steps
-from harness_worker import until
+from harness_worker import AT_ONCE, until
 
-pytestmark = pytest.mark.hostile
-
-AT_ONCE = Backoff(0, 1, 0, 0)
-
-
-@pytest.fixture
-def app(path: Path) -> Iterator[App]:
-    app = App(path)
-    yield app
-    disarm()
-    app.store.close()
+pytestmark = [pytest.mark.hostile, pytest.mark.usefixtures("faults_end")]
 
 
 @pytest.mark.parametrize("faults", [steps, memory])

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -14,17 +13,9 @@ from fencepost import App, Run
 from harness_ladder import Arm, disarm, memory, steps
 from harness_worker import AT_ONCE, until
 
-pytestmark = pytest.mark.hostile
+pytestmark = [pytest.mark.hostile, pytest.mark.usefixtures("faults_end")]
 
 RUNS = 40
-
-
-@pytest.fixture
-def app(path: Path) -> Iterator[App]:
-    app = App(path)
-    yield app
-    disarm()
-    app.store.close()
 
 
 @pytest.mark.parametrize("faults", [steps, memory])

@@ -29,11 +29,6 @@ def lives() -> Iterator[Killer]:
         yield one
 
 
-@pytest.fixture
-def notes(tmp_path: Path) -> Notes:
-    return Notes(tmp_path / "notes")
-
-
 def recorded(path: Path) -> dict[str, bytes | None]:
     """What the file has of the run, after a death."""
     app = App(path)
