@@ -52,5 +52,5 @@ def until(fact: Callable[[], T], patience: float = PATIENCE) -> T:
     end = time.monotonic() + patience
     while not (found := fact()):
         assert time.monotonic() < end, "it never came true"
-        time.sleep(0.01)
+        time.sleep(0.002)
     return found

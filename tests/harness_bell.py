@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from commands import until
 from fencepost._binding.calls import Core
 from fencepost.spans import MOMENT_MAX
 from harness_core import ffi, lib, put
@@ -51,12 +51,6 @@ def without(bits: int) -> Iterator[None]:
         yield
     finally:
         lib.fp_fault_bell(0)
-
-
-def until(fact: Callable[[], bool]) -> None:
-    """The test's own time-out ends a wait that never ends."""
-    while not fact():
-        time.sleep(0.001)
 
 
 @contextmanager

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from commands import until
 from fencepost._binding.calls import Core
 from harness_core import ffi, lib
 
-__all__ = ["Counts", "aside", "counts", "since", "stand_in_line", "together", "until"]
-
-
-def until(fact: Callable[[], bool]) -> None:
-    """The test's own time-out ends a wait that never ends."""
-    while not fact():
-        time.sleep(0.001)
+__all__ = ["Counts", "aside", "counts", "since", "stand_in_line", "together"]
 
 
 def stand_in_line(core: Core, count: int) -> None:

@@ -19,10 +19,9 @@ from typing import Any
 import pytest
 
 import fencepost
-from commands import quiet_environment
+from commands import quiet_environment, until
 from fencepost import Busy, Store
 from harness_aio import line, run_on, spin, waiting
-from harness_line import until
 
 PROGRAM = Path(__file__).parent / "programs" / "p09_async.py"
 

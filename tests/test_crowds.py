@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from commands import until
 from fencepost._binding.pack import Put
 from fencepost.errors import Busy, Conflict
 from harness_core import Held, Verdict, ack, define, lib, put, settle, stats, take
 from harness_core import core as opened
 from harness_ladder import findings
-from harness_line import aside, counts, since, until
+from harness_line import aside, counts, since
 from harness_outside import Outside
 from harness_processes import all_of, at_once, start
 

@@ -16,8 +16,9 @@ import pytest
 
 pytest.importorskip("fencepost._core_test")
 
+from commands import until
 from fencepost._binding.calls import Core
-from harness_bell import bell, until
+from harness_bell import bell
 from harness_core import (
     REAL_CLOCK,
     Verdict,

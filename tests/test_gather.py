@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from commands import until
 from fencepost._binding.calls import Core, Gathered
 from fencepost._binding.pack import Put, Take, Verdict
 from fencepost._binding.requests import Cancelling, Enqueuing, Request, Settling, Stepping
@@ -32,7 +33,7 @@ from harness_core import (
 )
 from harness_core import core as opening
 from harness_ladder import disarm
-from harness_line import aside, counts, since, stand_in_line, until
+from harness_line import aside, counts, since, stand_in_line
 
 pytestmark = pytest.mark.hostile
 

@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from commands import until
+
 pytest.importorskip("fencepost._core_test")
 
 from fencepost import Busy, Closed, StorageError
@@ -31,15 +33,6 @@ pytestmark = pytest.mark.hostile
 BEAT = 2_000
 HOUR = 3600 * SECOND
 LEASE = 30 * SECOND
-PATIENCE = 60  # seconds until a fact that does not come fails the test
-
-
-def until(fact: Callable[[], bool]) -> None:
-    """Waits for a fact."""
-    end = time.monotonic() + PATIENCE
-    while not fact():
-        assert time.monotonic() < end, "the fact did not come"
-        time.sleep(0.001)
 
 
 @pytest.fixture
@@ -341,6 +334,7 @@ HOLDS_THE_INTERPRETER = """
 import ctypes, sys
 from harness_core import REAL_CLOCK, ack, define, put, take
 from harness_core import core as opened
+from commands import until
 with opened({path!r}, hand_us=REAL_CLOCK) as core:
     queue = define(core, "q")
     put(core, queue)

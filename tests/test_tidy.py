@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 import tidy
 
 ROOT = Path(__file__).resolve().parent.parent
+VARIANTS = sorted((ROOT / "bench" / "variants").glob("*.patch"))
 CHANGELOG = "# Changelog\n\n## Unreleased\n\n- It exists.\n"
 
 Grow = Callable[..., list[str]]
@@ -92,3 +95,12 @@ def test_imports_for_types_are_no_arrows(grow: Grow) -> None:
     )
     files = {"python/fencepost/__init__.py": "from . import store, app\n"}
     assert grow({**files, "python/fencepost/store.py": text, "python/fencepost/app.py": ""}) == []
+
+
+@pytest.mark.skipif(shutil.which("patch") is None, reason="there is no `patch`")
+@pytest.mark.parametrize("change", VARIANTS, ids=lambda change: change.stem)
+def test_each_variant_of_the_core_still_fits(change: Path) -> None:
+    """One that no longer applies measures nothing, and is missed when it is needed."""
+    command = ["patch", "-p1", "--dry-run", "--force", "-i", str(change)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout

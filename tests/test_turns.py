@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from commands import until
 from fencepost._binding.calls import Core
 from fencepost.errors import Busy, Closed
 from harness_core import START, define, lib, put, stats, take
 from harness_core import core as opening
-from harness_line import aside, stand_in_line, until
+from harness_line import aside, stand_in_line
 from harness_outside import Outside
 
 SECOND = 1_000_000

@@ -11,22 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from commands import until
 from fencepost._binding.calls import FP, Core
 from fencepost.errors import Closed
-from harness_bell import (
-    ANY,
-    DEAF,
-    FOREVER,
-    LOCK,
-    Bell,
-    Waiter,
-    bell,
-    bit,
-    door,
-    until,
-    volley,
-    without,
-)
+from harness_bell import ANY, DEAF, FOREVER, LOCK, Bell, Waiter, bell, bit, door, volley, without
 from harness_core import REAL_CLOCK, SECOND, ack, define, lib, one, put, said, settle, take, tx
 from harness_core import core as opening
 from harness_processes import finish, heard, start

@@ -10,17 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from commands import until
 from fencepost.errors import Closed
-from harness_bell import (
-    DEAF,
-    FOREVER,
-    NO_FUTEX,
-    NO_LISTENER,
-    Waiter,
-    bell,
-    until,
-    without,
-)
+from harness_bell import DEAF, FOREVER, NO_FUTEX, NO_LISTENER, Waiter, bell, without
 from harness_core import REAL_CLOCK, define, lib, opened, put, take
 from harness_core import core as opening
 from harness_outside import Outside

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from commands import until
 from fencepost import App
 from fencepost._binding.calls import Core
 from harness_core import core as opening
 from harness_core import define, lib, put, stats
 from harness_ladder import disarm, findings, steps
-from harness_line import counts, since, together, until
+from harness_line import counts, since, together
 
 pytestmark = pytest.mark.hostile
 
