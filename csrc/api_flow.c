@@ -80,11 +80,6 @@ int fp_pass_end(fp_store *store, fp_tx *tx, const fp_records *records, int32_t *
   return code;
 }
 
-int fp_record_put(fp_store *store, fp_tx *tx, const fp_records *records, int32_t *answers,
-                  fp_rows *stored, fp_error *err) {
-  return fp_pass_end(store, tx, records, answers, stored, NULL, NULL, err);
-}
-
 int fp_record_find(fp_store *store, fp_tx *tx, const char *id, int32_t id_bytes, int64_t token,
                    const char *key, int32_t key_bytes, fp_rows *row, fp_error *err) {
   pack rows = pack_of(1);

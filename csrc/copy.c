@@ -82,10 +82,13 @@ static int check_pages(db *d, fp_error *err) {
   sqlite3_stmt *s = NULL;
   int code = FP_OK, rc = sqlite3_prepare_v2(d->handle, "PRAGMA quick_check(1)", -1, &s, NULL);
   if (rc == SQLITE_OK) rc = sqlite3_step(s);
+  const char *said = rc == SQLITE_ROW ? (const char *)sqlite3_column_text(s, 0) : NULL;
   if (rc != SQLITE_ROW) {
     code = err_from_db(err, d->handle, rc, "quick_check");
-  } else if (strcmp((const char *)sqlite3_column_text(s, 0), "ok") != 0) {
-    code = err_set(err, FP_STORAGE, "the backup is damaged: %s", sqlite3_column_text(s, 0));
+  } else if (said == NULL) {
+    code = err_memory(err);
+  } else if (strcmp(said, "ok") != 0) {
+    code = err_set(err, FP_STORAGE, "the backup is damaged: %s", said);
   }
   (void)sqlite3_finalize(s);
   return code;

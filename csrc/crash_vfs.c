@@ -26,7 +26,8 @@ static const sqlite3_io_methods *of(sqlite3_file *file) { return below(file)->pM
 static int on_close(sqlite3_file *file) { return of(file)->xClose(below(file)); }
 
 static int on_read(sqlite3_file *file, void *into, int bytes, sqlite3_int64 at) {
-  return of(file)->xRead(below(file), into, bytes, at);
+  int fault = fault_io(SQLITE_IOERR_READ);
+  return fault != SQLITE_OK ? fault : of(file)->xRead(below(file), into, bytes, at);
 }
 
 static int on_write(sqlite3_file *file, const void *data, int bytes, sqlite3_int64 at) {
@@ -40,6 +41,8 @@ static int on_write(sqlite3_file *file, const void *data, int bytes, sqlite3_int
 }
 
 static int on_truncate(sqlite3_file *file, sqlite3_int64 bytes) {
+  int fault = fault_io(SQLITE_IOERR_TRUNCATE);
+  if (fault != SQLITE_OK) return fault;
   crash_lock();
   int rc = of(file)->xTruncate(below(file), bytes);
   if (rc == SQLITE_OK) crash_held(((crash_file *)file)->p, bytes, NULL, 0);
@@ -58,10 +61,14 @@ static int on_sync(sqlite3_file *file, int flags) {
 }
 
 static int on_size(sqlite3_file *file, sqlite3_int64 *bytes) {
-  return of(file)->xFileSize(below(file), bytes);
+  int fault = fault_io(SQLITE_IOERR_FSTAT);
+  return fault != SQLITE_OK ? fault : of(file)->xFileSize(below(file), bytes);
 }
 
-static int on_lock(sqlite3_file *file, int level) { return of(file)->xLock(below(file), level); }
+static int on_lock(sqlite3_file *file, int level) {
+  int fault = fault_io(SQLITE_IOERR_LOCK);
+  return fault != SQLITE_OK ? fault : of(file)->xLock(below(file), level);
+}
 
 static int on_unlock(sqlite3_file *file, int level) {
   return of(file)->xUnlock(below(file), level);
@@ -80,10 +87,13 @@ static int on_sector(sqlite3_file *file) { return of(file)->xSectorSize(below(fi
 static int on_traits(sqlite3_file *file) { return of(file)->xDeviceCharacteristics(below(file)); }
 
 static int on_shm_map(sqlite3_file *file, int page, int bytes, int extend, void volatile **at) {
-  return of(file)->xShmMap(below(file), page, bytes, extend, at);
+  int fault = fault_io(SQLITE_IOERR_SHMMAP);
+  return fault != SQLITE_OK ? fault : of(file)->xShmMap(below(file), page, bytes, extend, at);
 }
 
 static int on_shm_lock(sqlite3_file *file, int first, int count, int flags) {
+  int fault = (flags & SQLITE_SHM_LOCK) != 0 ? fault_io(SQLITE_IOERR_SHMLOCK) : SQLITE_OK;
+  if (fault != SQLITE_OK) return fault; /* giving one back never fails */
   return of(file)->xShmLock(below(file), first, count, flags);
 }
 
@@ -111,6 +121,8 @@ static int on_open(sqlite3_vfs *unused, const char *path, sqlite3_file *file, in
   if ((flags & kept) == 0) return real->xOpen(real, path, file, flags, out_flags);
   crash_file *f = (crash_file *)file;
   f->base.pMethods = NULL;
+  int fault = fault_io(SQLITE_CANTOPEN);
+  if (fault != SQLITE_OK) return fault;
   crash_lock();
   int was_there = 0;
   int rc = real->xAccess(real, path, SQLITE_ACCESS_EXISTS, &was_there);
@@ -128,8 +140,16 @@ static int on_open(sqlite3_vfs *unused, const char *path, sqlite3_file *file, in
   return rc;
 }
 
+static int on_access(sqlite3_vfs *unused, const char *path, int flags, int *is_so) {
+  (void)unused;
+  int fault = fault_io(SQLITE_IOERR_ACCESS);
+  return fault != SQLITE_OK ? fault : real->xAccess(real, path, flags, is_so);
+}
+
 static int on_delete(sqlite3_vfs *unused, const char *path, int sync) {
   (void)unused;
+  int fault = fault_io(SQLITE_IOERR_DELETE);
+  if (fault != SQLITE_OK) return fault;
   crash_lock();
   int rc = real->xDelete(real, path, 0);
   if (rc == SQLITE_OK) crash_removed(path);
@@ -146,6 +166,7 @@ static void install(void) {
   vfs.zName = "crash";
   vfs.szOsFile = real->szOsFile + (int)sizeof(crash_file);
   vfs.xOpen = on_open;
+  vfs.xAccess = on_access;
   vfs.xDelete = on_delete;
   methods = (sqlite3_io_methods){
       .iVersion = 2, .xClose = on_close, .xRead = on_read, .xWrite = on_write,

@@ -12,8 +12,9 @@
 
 #include "fencepost.h"
 
-static _Atomic int64_t step_in = -1, memory_in = -1, write_in = -1, sync_in = -1, kill_in = -1;
-static _Atomic int64_t step_times, memory_times, write_times, sync_times;
+static _Atomic int64_t step_in = -1, memory_in = -1, write_in = -1, sync_in = -1;
+static _Atomic int64_t io_in = -1, kill_in = -1;
+static _Atomic int64_t step_times, memory_times, write_times, sync_times, io_times;
 static _Atomic int64_t hits, steps, calls, live;
 static _Atomic int write_rc;
 static _Atomic bool spoils;
@@ -75,6 +76,8 @@ int fault_write(void) {
 
 int fault_sync(void) { return fires(&sync_in, &sync_times) ? SQLITE_IOERR_FSYNC : SQLITE_OK; }
 
+int fault_io(int rc) { return fires(&io_in, &io_times) ? rc : SQLITE_OK; }
+
 bool fault_spoils(void) { return atomic_load(&spoils); }
 int fault_bell(void) { return atomic_load(&missing); }
 void fault_rung(uint32_t bits) { atomic_store(&rung, bits); }
@@ -125,6 +128,12 @@ void fp_fault_sync(int64_t countdown, int32_t times) {
   atomic_store(&hits, 0);
   atomic_store(&sync_times, times);
   atomic_store(&sync_in, countdown);
+}
+
+void fp_fault_io(int64_t countdown, int32_t times) {
+  atomic_store(&hits, 0);
+  atomic_store(&io_times, times);
+  atomic_store(&io_in, countdown);
 }
 
 void fp_fault_spoil(int32_t on) { atomic_store(&spoils, on != 0); }

@@ -18,6 +18,7 @@ void fault_install(void);        /* before SQLite is first used */
 int fault_step(const char *name); /* 0, or the result code that this step must answer */
 int fault_write(void);           /* the same, for a write and a sync of the crash disk */
 int fault_sync(void);
+int fault_io(int rc);            /* `rc`, if this call on it must fail: neither write nor sync */
 bool fault_spoils(void);         /* must this transaction be made again, although it went well? */
 int fault_bell(void);            /* FAULT_…: what the system does not have */
 void fault_rung(uint32_t bits);  /* it was rung for these */

@@ -308,9 +308,9 @@ int fp_check(fp_store *store, int32_t full, fp_rows *rows, fp_error *err);
 ** this process would not be kept out. *strangers: descriptors of the file that this process has
 ** open and we have not opened; -1: that cannot be told here. */
 int fp_beside(fp_store *store, int64_t *classic, int64_t *strangers, fp_error *err);
-/* The write-ahead log: how large its file is, and for how long (at least) a connection that reads
-** from an old state of the database has kept it from being copied and used again; -1: none does, or
-** it is not long. */
+/* The write-ahead log: how large its file is (0: that cannot be told now), and for how long (at
+** least) a connection that reads from an old state of the database has kept it from being copied
+** and used again; -1: none does, or it is not long. */
 int fp_wal(fp_store *store, int64_t *bytes, int64_t *kept_us, fp_error *err);
 
 /* ---- schedules: what they mean, and when they are due, is the binding's to know ---- */

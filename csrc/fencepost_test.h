@@ -7,9 +7,10 @@
 void fp_fault_step(int64_t countdown, int32_t times);   /* that statement step fails; -1: none */
 void fp_fault_memory(int64_t countdown, int32_t times); /* that allocation fails; -1: none */
 /* Of the crash disk: that write fails as on a full disk or as on a broken one, half of it written;
-** that sync fails. */
+** that sync fails; that other call does, which reads, opens, measures, removes, maps or locks. */
 void fp_fault_write(int64_t countdown, int32_t times, int32_t full);
 void fp_fault_sync(int64_t countdown, int32_t times);
+void fp_fault_io(int64_t countdown, int32_t times);
 void fp_fault_kill(int64_t countdown);                  /* SIGKILL at that statement step */
 /* Where that kill, of this process, leaves the name of its step: memory that others see, too. */
 void fp_fault_last_word(char *into, int32_t bytes);

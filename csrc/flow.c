@@ -86,7 +86,7 @@ static int release(txn *t, const said *d, fp_error *err) {
 static int rest(txn *t, const said *d, place *at, fp_error *err) {
   at->attempts = 0;
   int code = settle_back(t, at, d->at_us < 0 ? NEVER_US : d->at_us, err);
-  if (code == FP_OK && txn_troubled(t)) code = txn_drop(t, SQL_TROUBLE_DROP, at->id, err);
+  if (code == FP_OK) code = txn_drop_trouble(t, at->id, err);
   int64_t state = d->verb == FP_END_SLEEP ? FP_RUN_SLEEPING : FP_RUN_WAITING;
   if (at->due_at <= t->now_us) state = FP_RUN_RUNNING;
   if (code == FP_OK) code = run_goes_on(t, d->id, state, d->waiting, err);

@@ -10,7 +10,7 @@
 #include "txn.h"
 
 enum {
-  RECORDED_WIDTH = 2, /* of fp_record_put's rows, and of fp_outside_put's */
+  RECORDED_WIDTH = 2, /* of the rows of records, and of fp_outside_put's */
   RUN_WIDTH = 11      /* of fp_run_get's and fp_run_list's */
 };
 
@@ -26,7 +26,7 @@ int flow_check_coming(const fp_outside *put, fp_error *err);
 typedef struct ending {
   const fp_records *records; /* NULL: none */
   int32_t *record_answers;
-  pack *rows;                /* of fp_record_put */
+  pack *rows;                /* of RECORDED_WIDTH */
   const fp_ends *ends;       /* NULL: none */
   int32_t *answers;
 } ending;

@@ -53,7 +53,7 @@ static int drop(txn *t, const ended *e, int64_t until_us, fp_error *err) {
   facts_free(&f);
   if (code == FP_OK) code = txn_drop(t, SQL_MESSAGE_DROP, e->id, err);
   if (code == FP_OK) code = txn_drop(t, SQL_OUTCOME_DROP, e->id, err);
-  if (code == FP_OK && txn_progressed(t)) code = txn_drop(t, SQL_PROGRESS_DROP, e->id, err);
+  if (code == FP_OK) code = txn_drop_progress(t, e->id, err);
   if (code == FP_OK) txn_count(t, e->queue, txn_state_of(e->state), -1);
   return code;
 }

@@ -34,8 +34,7 @@ int settle_trouble(txn *t, int64_t id, const failure *why, fp_error *err) {
 }
 
 int settle_anew(txn *t, int64_t id, int64_t since_us, fp_error *err) {
-  int code = FP_OK;
-  if (txn_troubled(t)) code = txn_drop(t, SQL_TROUBLE_DROP, id, err);
+  int code = txn_drop_trouble(t, id, err);
   if (code != FP_OK) return code;
   t->troubled = 1;
   stmt s = stmt_use(&t->d->sql, SQL_TROUBLE_SINCE);
@@ -50,7 +49,7 @@ static void count_out(txn *t, const place *at) {
 
 int settle_forget(txn *t, int64_t id, fp_error *err) {
   int code = txn_drop(t, SQL_MESSAGE_DROP, id, err);
-  if (code == FP_OK && txn_progressed(t)) code = txn_drop(t, SQL_PROGRESS_DROP, id, err);
+  if (code == FP_OK) code = txn_drop_progress(t, id, err);
   return code;
 }
 
@@ -105,7 +104,7 @@ static int leave(txn *t, const place *at, int32_t state, const failure *why, spa
   }
   if (code == FP_OK) code = tell_run(t, at, p, state, why, result, &f, err);
   if (code == FP_OK && !kept) code = settle_forget(t, at->id, err);
-  if (code == FP_OK && txn_troubled(t)) code = txn_drop(t, SQL_TROUBLE_DROP, at->id, err);
+  if (code == FP_OK) code = txn_drop_trouble(t, at->id, err);
   facts_free(&f);
   count_out(t, at);
   txn_ring(t, at->queue);
@@ -160,7 +159,9 @@ int64_t settle_back_off(const policy *p, int64_t attempt) {
 ** was one. What was put off on purpose does not age meanwhile. */
 static int age_start(txn *t, const facts *f, int64_t id, int64_t *since, fp_error *err) {
   *since = f->due > f->enqueued_at ? f->due : f->enqueued_at;
-  if (!txn_troubled(t)) return FP_OK;
+  bool any = false;
+  int code = txn_troubled(t, &any, err);
+  if (code != FP_OK || !any) return code;
   stmt s = stmt_use(&t->d->sql, SQL_TROUBLE_GET);
   put_i64(&s, "id", id);
   if (stmt_row(&s)) {

@@ -123,12 +123,8 @@ static int leave_together(txn *t, const run *r, fp_error *err) {
   if (code == FP_OK && !r->kept) code = drop_messages(t, r, err);
   for (int32_t i = 0; code == FP_OK && i < r->length; i++) {
     int64_t id = r->rows[i].at.id;
-    if (!r->kept && txn_progressed(t)) {
-      code = txn_drop(t, SQL_PROGRESS_DROP, id, err);
-    }
-    if (code == FP_OK && txn_troubled(t)) {
-      code = txn_drop(t, SQL_TROUBLE_DROP, id, err);
-    }
+    if (!r->kept) code = txn_drop_progress(t, id, err);
+    if (code == FP_OK) code = txn_drop_trouble(t, id, err);
     if (code == FP_OK && !places_drop(t->places, id)) code = err_memory(err);
   }
   txn_count(t, r->head.queue, N_LEASED, -r->length);

@@ -91,7 +91,10 @@ bool stmt_row(stmt *s) {
     s->rc = fault;
     return false;
   }
-  if (s->rc == SQLITE_OK && !sqlite3_stmt_readonly(s->handle)) s->set->writes++;
+  if (s->rc == SQLITE_OK && !sqlite3_stmt_readonly(s->handle)) {
+    assert(s->id == SQL_BEGIN || !sqlite3_get_autocommit(s->set->db)); /* no commit of its own */
+    s->set->writes++;
+  }
   s->rc = sqlite3_step(s->handle);
   s->column = 0;
   return s->rc == SQLITE_ROW;

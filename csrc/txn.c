@@ -269,19 +269,34 @@ int txn_went_back(txn *t, fp_error *err) {
   return code;
 }
 
-static bool any_row(txn *t, int id, int8_t *known) {
+/* A read that fails may take the whole transaction back: it is told like any other failure. */
+static int any_row(txn *t, int id, int8_t *known, bool *any, fp_error *err) {
   if (*known < 0) {
     stmt s = stmt_use(&t->d->sql, id);
-    *known = stmt_row(&s) ? 1 : 0;
-    if (s.rc != SQLITE_ROW && s.rc != SQLITE_DONE) *known = 1; /* unsure: let the next one tell */
-    fp_error unused = {0};
-    (void)stmt_end(&s, &unused);
+    bool found = stmt_row(&s);
+    int code = stmt_end(&s, err);
+    if (code != FP_OK) return code;
+    *known = found ? 1 : 0;
   }
-  return *known == 1;
+  *any = *known == 1;
+  return FP_OK;
 }
 
-bool txn_troubled(txn *t) { return any_row(t, SQL_TROUBLE_ANY, &t->troubled); }
-bool txn_progressed(txn *t) { return any_row(t, SQL_PROGRESS_ANY, &t->progressed); }
+int txn_troubled(txn *t, bool *any, fp_error *err) {
+  return any_row(t, SQL_TROUBLE_ANY, &t->troubled, any, err);
+}
+
+int txn_drop_trouble(txn *t, int64_t id, fp_error *err) {
+  bool any;
+  int code = txn_troubled(t, &any, err);
+  return code == FP_OK && any ? txn_drop(t, SQL_TROUBLE_DROP, id, err) : code;
+}
+
+int txn_drop_progress(txn *t, int64_t id, fp_error *err) {
+  bool any;
+  int code = any_row(t, SQL_PROGRESS_ANY, &t->progressed, &any, err);
+  return code == FP_OK && any ? txn_drop(t, SQL_PROGRESS_DROP, id, err) : code;
+}
 
 int txn_drop(txn *t, int id_statement, int64_t id, fp_error *err) {
   stmt s = stmt_use(&t->d->sql, id_statement);

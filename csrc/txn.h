@@ -86,10 +86,11 @@ void txn_rollback(txn *t);
 ** remembered may be wrong, so that the transaction must be rolled back. */
 int txn_went_back(txn *t, fp_error *err);
 
-/* Is there any row in `trouble` (in `progress`)? Looked up once, so that a store without them pays
-** nothing per message. */
-bool txn_troubled(txn *t);
-bool txn_progressed(txn *t);
+/* Is there any row in `trouble`, and in `progress`? Each is looked up once, so that a store without
+** them pays nothing per message. */
+int txn_troubled(txn *t, bool *any, fp_error *err);
+int txn_drop_trouble(txn *t, int64_t id, fp_error *err);
+int txn_drop_progress(txn *t, int64_t id, fp_error *err);
 
 /* Runs one of the statements that delete a row by its id. */
 int txn_drop(txn *t, int id_statement, int64_t id, fp_error *err);

@@ -26,6 +26,7 @@ from harness_core import Held, define, lib, opened, put, settle, take
 from harness_core import tx as transaction
 from harness_kill import DONE, PREPARED, Fate, Killer, Say, serve
 from harness_ladder import FOR_EVER, Arm, Ladder, findings
+from harness_looks import LOOKS
 from harness_outside import Outside
 
 NEVER = -1
@@ -130,6 +131,7 @@ def failing(me: Child, name: str, what: str, times: int) -> None:
         "full": lambda rung: lib.fp_fault_write(rung, times, 1),
         "broken": lambda rung: lib.fp_fault_write(rung, times, 0),
         "unsynced": lambda rung: lib.fp_fault_sync(rung, times),
+        "unreadable": lambda rung: lib.fp_fault_io(rung, times),
     }
     ladder = Ladder(case_of(name), me.path.parent, me.outside)
     rungs = ladder.climb(arms[what])
@@ -285,7 +287,7 @@ def run_alone(core: Core, sql: str) -> None:
 
 
 def case_of(name: str) -> Case:
-    return next(one for one in CASES if one.name == name)
+    return next(one for one in (*CASES, *LOOKS) if one.name == name)
 
 
 LIVES: dict[str, Callable[..., None]] = {

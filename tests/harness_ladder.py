@@ -22,6 +22,7 @@ from harness_outside import Outside
 META = re.compile(r"(INSERT INTO \"fencepost_meta\" VALUES\(1,1),X'\w{32}','[^']*',-?\d+,-?\d+,")
 WORKER = re.compile(r"(INSERT INTO \"fencepost_worker\" VALUES\(\d+),\d+,")
 FOR_EVER = 1 << 30
+WORDS = ("disk I/O error", "is full", "out of memory", "unable to open database file")
 
 Arm = Callable[[int], None]
 
@@ -41,6 +42,7 @@ def disarm() -> None:
     lib.fp_fault_memory(-1, 0)
     lib.fp_fault_write(-1, 0, 0)
     lib.fp_fault_sync(-1, 0)
+    lib.fp_fault_io(-1, 0)
 
 
 def fingerprint(dump: str) -> str:
@@ -140,7 +142,7 @@ class Ladder:
 
 def told(error: StorageError) -> bool:
     """Does it say what the world did to it?"""
-    return any(words in str(error) for words in ("disk I/O error", "is full", "out of memory"))
+    return any(words in str(error) for words in WORDS)
 
 
 def memory_live() -> int:

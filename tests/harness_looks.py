@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from array import array
 
 import harness_scenes as scene
 from fencepost._binding.calls import Core
 from fencepost._binding.codes import FP
+from fencepost._binding.guest import Guest
 from fencepost._binding.pack import Filter
 from fencepost._binding.shelf import shelves
 from harness_cases import DONE, Case, Context, case
 from harness_cases_flow import ended
-from harness_core import lib, put, state_of, take
-from harness_scenes import MONTH_LATER
+from harness_core import START, lib, put, state_of, take, tx
+from harness_scenes import LEASE, MONTH_LATER
 
 LOOKS: list[Case] = []
 
@@ -120,6 +122,35 @@ def walk_a_shelf(core: Core, shelf: Context) -> None:
 @case(scene.shelf, LOOKS)
 def name_the_shelves(core: Core, shelf: Context) -> None:
     assert [*shelves(core, None, "shel")] == ["shelf", "shelg"]
+
+
+@case(scene.some, LOOKS)
+def tell_what_is_around(core: Core, queue: Context) -> None:
+    assert core.now() == START
+    assert core.size(None, queue) == 3
+    assert core.kinds().rows == 0
+    assert core.wait(queue, core.version() - 1, 1) == core.version()
+    assert core.beside()[1] <= 0
+
+
+@case(scene.some, LOOKS)
+def ask_by_ones_own_sql(core: Core, queue: Context) -> None:
+    sql = "SELECT name FROM fencepost_queue WHERE id = :id"
+    with tx(core) as begun, Guest(begun, sql) as guest:
+        assert guest.parameters() == [":id"]
+        assert guest.run(1, b"i" + queue.to_bytes(8, sys.byteorder))[0].rows == 1
+
+
+@case(scene.one_held, LOOKS)
+def keep_a_claim(core: Core, held: Context) -> None:
+    keeper = core.keeper(LEASE)
+    try:
+        keeper.hold([held.id, held.token, LEASE, 0])
+        assert not keeper.lost(held.id, held.token)
+        keeper.drop([held.id, held.token])
+        assert core.size(None, held.queue) == 3
+    finally:
+        keeper.stop()
 
 
 @case(ended, LOOKS)

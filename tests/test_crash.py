@@ -18,6 +18,7 @@ from harness_cases import CASES, Case
 from harness_crash import DONE, FOR_EVER, NEVER, PREPARED, Cut, Machine, Plan, numbers
 from harness_kill import Fate, Killer
 from harness_ladder import fingerprint
+from harness_looks import LOOKS
 from harness_outside import Outside
 
 pytestmark = pytest.mark.hostile
@@ -245,10 +246,19 @@ def test_a_full_disk_leaves_nothing_behind(
     assert climb(machine, case, what, times) > 3
 
 
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_disk_that_cannot_be_read_changes_nothing(case: Case, machine: Machine) -> None:
+    """
+    At any read, open, lock, mapping or size of a file. SQLite may take the transaction back of
+    itself then, so that whoever went on would commit each further statement alone.
+    """
+    assert climb(machine, case, "unreadable", 1) > 2
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("times", [1, FOR_EVER])
-@pytest.mark.parametrize("what", ["full", "broken", "unsynced"])
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("what", ["full", "broken", "unsynced", "unreadable"])
+@pytest.mark.parametrize("case", [*CASES, *LOOKS], ids=str)
 def test_no_failing_disk_leaves_anything_behind(
     case: Case, what: str, times: int, machine: Machine
 ) -> None:

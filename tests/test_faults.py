@@ -18,8 +18,8 @@ from fencepost import InvalidArgument
 from fencepost._binding.calls import Core, OpenTx
 from fencepost._binding.guest import Guest
 from fencepost.errors import StorageError
-from harness_cases import CASES, Case
-from harness_core import Held, ack, lib, opened, put, settle
+from harness_cases import CASES, DONE, Case
+from harness_core import Held, ack, lib, opened, put, settle, take
 from harness_core import core as core_of
 from harness_ladder import FOR_EVER, Arm, Ladder, disarm, findings, memory, memory_live, steps, told
 from harness_looks import LOOKS
@@ -183,6 +183,44 @@ def test_an_open_that_fails_leaves_the_file_alone(
         rung += 1 if faults is steps else 53  # there are over 20,000 allocations
     del core
     assert memory_live() == live
+
+
+@pytest.mark.parametrize("times", [1, FOR_EVER])
+@pytest.mark.parametrize("faults", [steps, memory])
+def test_a_close_that_fails_leaves_a_whole_file(
+    faults: Callable[[int], Arm], times: int, path: Path, outside: Outside
+) -> None:
+    """It has answered all there was before: what it still does is only for those who come next."""
+    live = memory_live()
+    arm, rung, hits = faults(times), 0, 1
+    while hits:
+        core = opened(path)
+        (held,) = take(core, scene.some(core))
+        before = without_workers(outside.dump(path))
+        arm(rung)
+        succeeds(core.close)
+        hits = lib.fp_fault_hits()
+        disarm()
+        after = without_workers(outside.dump(path))
+        assert after == before, f"rung {rung} left something behind"
+        core.close()
+        with core_of(path) as core:
+            assert findings(core) == ""
+            assert ack(core, held) == DONE
+        for file in path.parent.iterdir():
+            file.unlink()
+        rung += 1
+    assert rung > 1
+    del core
+    assert memory_live() == live
+
+
+def without_workers(dump: str) -> str:
+    """It takes its own name off their list, if it can."""
+    lines = dump.splitlines()
+    return "\n".join(
+        line for line in lines if not line.startswith('INSERT INTO "fencepost_worker"')
+    )
 
 
 def opened_if_possible(path: Path) -> Core | None:
