@@ -108,11 +108,12 @@ int fp_record_find(fp_store *store, fp_tx *tx, const char *id, int32_t id_bytes,
                    const char *key, int32_t key_bytes, fp_rows *row, fp_error *err);
 /* Records of one workflow or of many, and then the ends of passes that took their wake-up: one
 ** commit; either may be NULL. record_answers[i]: FP_DONE (this value is stored), FP_ALREADY
-** (another one is), FP_LOST (the token is not the newest; nothing was written). A record of 2 values
-** goes with each: 1 if its run was cancelled, value_bytes; blob: the value stored, where the answer
-** is FP_ALREADY. A record is a sign of life of its pass. answers[i]: FP_DONE, FP_LOST, FP_DEAD
-** (RETRY: attempts were used up), FP_REARMED (it would have failed or been parked, but goes on at
-** once with attempts anew), FP_CANCELLED (the run was), FP_ALREADY (it has ended, by this token). */
+** (another one is), FP_LOST (the token is not the newest; nothing was written). With each goes a
+** record of 2 values: 1 if its run was cancelled, value_bytes; blob: the value stored, where the
+** answer is FP_ALREADY. A record is a sign of life of its pass. answers[i]: FP_DONE, FP_LOST,
+** FP_DEAD (RETRY: attempts were used up), FP_REARMED (it would have failed or been parked, but goes
+** on at once with attempts anew), FP_CANCELLED (the run was), FP_ALREADY (it has ended, by this
+** token). */
 int fp_pass_end(fp_store *store, fp_tx *tx, const fp_records *records, int32_t *record_answers,
                 fp_rows *stored, const fp_ends *ends, int32_t *answers, fp_error *err);
 /* A pass without a wake-up: at most one is live; *token 0: somebody holds it. It lapses `alive`
