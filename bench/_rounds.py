@@ -13,8 +13,29 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
+from typing import Any
 
-__all__ = ["Figure", "Spent", "file_system", "refuse_test_core", "rotated", "timed", "work_hash"]
+__all__ = [
+    "Bytes",
+    "Figure",
+    "Spent",
+    "file_system",
+    "refuse_test_core",
+    "rotated",
+    "timed",
+    "work_hash",
+]
+
+
+class Bytes:
+    """A codec that does nothing."""
+
+    def encode(self, value: Any, /) -> bytes:
+        body: bytes = value
+        return body
+
+    def decode(self, body: bytes, type: Any, /) -> Any:
+        return body
 
 
 @dataclass(frozen=True, slots=True)

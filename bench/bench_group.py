@@ -28,7 +28,7 @@ import pytest
 import fencepost
 from _c import driver
 from _hand import HandQueue
-from _rounds import file_system, refuse_test_core, rotated
+from _rounds import Bytes, file_system, refuse_test_core, rotated
 
 SMOKE = {"messages": 12, "each": 1, "rounds": 1}
 REAL = {"messages": 500, "each": 20, "rounds": 5}  # each: by a thread, at the least
@@ -48,17 +48,6 @@ class Run(NamedTuple):
     worst: float = 0
     between: int = 0
     slowest: float = 0  # of several processes: the slowest one's time by the fastest one's
-
-
-class Bytes:
-    """A codec that does nothing."""
-
-    def encode(self, value: Any, /) -> bytes:
-        body: bytes = value
-        return body
-
-    def decode(self, body: bytes, type: Any, /) -> Any:
-        return body
 
 
 @contextmanager

@@ -28,7 +28,7 @@ import pytest
 import fencepost
 from _c import driver
 from _hand import HandQueue
-from _rounds import Figure, Spent, file_system, refuse_test_core, rotated, timed, work_hash
+from _rounds import Bytes, Figure, Spent, file_system, refuse_test_core, rotated, timed, work_hash
 from fencepost.codec import JSON
 
 SMOKE = {"messages": 20, "rounds": 1}
@@ -54,17 +54,6 @@ def payload(number: int) -> dict[str, Any]:
 def order(one: dict[str, Any]) -> int:
     number: int = one["order"]
     return number
-
-
-class Bytes:
-    """A codec that does nothing."""
-
-    def encode(self, value: Any, /) -> bytes:
-        body: bytes = value
-        return body
-
-    def decode(self, body: bytes, type: Any, /) -> Any:
-        return body
 
 
 class Variant(Protocol):

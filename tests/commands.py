@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol, TypeAlias, TypeVar
+from types import ModuleType
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    import pytest
 
 T = TypeVar("T")
 
@@ -54,3 +59,14 @@ def until(fact: Callable[[], T], patience: float = PATIENCE) -> T:
         assert time.monotonic() < end, "it never came true"
         time.sleep(0.002)
     return found
+
+
+def imported(program: Path, patch: pytest.MonkeyPatch) -> ModuleType:
+    """A program as a module, known by its name while the test runs: annotations need that."""
+    spec = importlib.util.spec_from_file_location(program.stem, program)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    patch.setitem(sys.modules, program.stem, module)
+    spec.loader.exec_module(module)
+    return module

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from commands import quiet_environment
+from commands import imported, quiet_environment
 from harness_hooks import HOST, Post, Raw, Reply, free_port, receiver
 from harness_worker import until
 
@@ -24,12 +23,7 @@ PROGRAM = Path(__file__).parent / "programs" / "p05_webhooks.py"
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """The program, in a folder of its own, where its file will be."""
     monkeypatch.chdir(tmp_path)
-    spec = importlib.util.spec_from_file_location("p05_webhooks", PROGRAM)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "p05_webhooks", module)  # annotations are looked up there
-    spec.loader.exec_module(module)
+    module = imported(PROGRAM, monkeypatch)
     with module.app.transaction() as tx:
         tx.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, paid INT DEFAULT 0)")
         tx.executemany("INSERT INTO orders (id) VALUES (?)", [(order,) for order in range(1, 6)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import random
 import re
@@ -15,7 +14,7 @@ from typing import Any, get_args
 import pytest
 
 import fencepost
-from commands import until
+from commands import imported, until
 from fencepost.testing import override
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,12 +30,7 @@ NUMBER = re.compile(r"^ {4}(\w[\w ]+?)  +(\d+)$", re.MULTILINE)
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The example, in a folder of its own."""
     monkeypatch.chdir(tmp_path)
-    spec = importlib.util.spec_from_file_location("orders_shop", SHOP)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return imported(SHOP, monkeypatch)
 
 
 def state_of(store: fencepost.Store, queue: str) -> str:

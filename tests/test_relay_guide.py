@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import signal
 import subprocess
 import sys
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import quiet_environment
+from commands import imported, quiet_environment
 from harness_brokers import served
 from harness_hooks import free_port, receiver
 from harness_pages import ROOT, blocks
@@ -82,12 +81,7 @@ def test_a_handler_may_stand_around_a_relay(
     import fencepost
 
     monkeypatch.chdir(programs)
-    spec = importlib.util.spec_from_file_location("around", programs / "around.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "around", module)
-    spec.loader.exec_module(module)
+    module = imported(programs / "around.py", monkeypatch)
     app: fencepost.App = module.app
     with app.store as store, receiver() as server:
         for kind in ("test", "paid"):

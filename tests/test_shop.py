@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import importlib.util
 import json
 import os
 import signal
@@ -18,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from commands import quiet_environment, until
+from commands import imported, quiet_environment, until
 
 pytest.importorskip("fastapi")
 pytest.importorskip("sqlalchemy")
@@ -31,12 +30,7 @@ PROGRAM = Path(__file__).parent / "programs" / "p01_shop.py"
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """The program, in a folder of its own, where its file will be."""
     monkeypatch.chdir(tmp_path)
-    spec = importlib.util.spec_from_file_location("p01_shop", PROGRAM)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "p01_shop", module)  # annotations are looked up there
-    spec.loader.exec_module(module)
+    module = imported(PROGRAM, monkeypatch)
     yield module
     module.engine.dispose()
     module.jobs.store.close()

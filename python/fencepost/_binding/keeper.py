@@ -1,4 +1,4 @@
-"""The keeper, from Python."""
+"""The keeper, the one thread of the core: it renews the leases it was given (csrc/keeper.h)."""
 
 from __future__ import annotations
 
