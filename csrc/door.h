@@ -10,6 +10,7 @@
 **   fencepost_enqueue -> door_put (in numbers) -> door_key (is it taken?) -> door_arrive (the rows)
 **   fencepost_settle  -> door_claim (in numbers) -> door_row (what follows) -> door_end (the rows)
 **                                                                  -> door_promote (its lane)
+**                      -> door_child (whose was it?) -> door_told (who is told) -> door_wake
 **
 ** Rules for all of it:
 **   1. It must parse and run in SQLite 3.26, and with trusted_schema off.
@@ -30,8 +31,9 @@
 /* A trigger can only be made where its view is. */
 #define SCHEMA_DOOR                                                                             \
   DOOR_QUEUE, DOOR_ENQUEUE, DOOR_PUT, DOOR_KEY, DOOR_REARM, DOOR_ARRIVE, DOOR_SETTLE,           \
-      DOOR_CLAIM, DOOR_ROW, DOOR_END, DOOR_PROMOTE, DOOR_QUEUE_IN, DOOR_ENQUEUE_IN,             \
-      DOOR_PUT_IN, DOOR_KEY_IN, DOOR_REARM_IN, DOOR_ARRIVE_IN, DOOR_SETTLE_IN, DOOR_CLAIM_IN,   \
-      DOOR_ROW_IN, DOOR_END_IN, DOOR_PROMOTE_IN
+      DOOR_CLAIM, DOOR_ROW, DOOR_END, DOOR_PROMOTE, DOOR_CHILD, DOOR_TOLD, DOOR_WAKE,           \
+      DOOR_QUEUE_IN, DOOR_ENQUEUE_IN, DOOR_PUT_IN, DOOR_KEY_IN, DOOR_REARM_IN, DOOR_ARRIVE_IN,  \
+      DOOR_SETTLE_IN, DOOR_CLAIM_IN, DOOR_ROW_IN, DOOR_END_IN, DOOR_PROMOTE_IN, DOOR_CHILD_IN,  \
+      DOOR_TOLD_IN, DOOR_WAKE_IN
 
 #endif

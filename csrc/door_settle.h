@@ -76,11 +76,14 @@
 
 #define DOOR_CLAIM_IN                                                                           \
   "CREATE TRIGGER fencepost_door_claim_in INSTEAD OF INSERT ON fencepost_door_claim BEGIN"      \
-  /* More than this message would have to follow, and records are not written here (run.h). */  \
-  DOOR_REFUSE("a run, and a job that is its child, is ended by Fencepost itself",               \
+  /* More than this message would have to follow (run.h). */                                    \
+  DOOR_REFUSE("a run is ended by Fencepost itself",                                             \
               "EXISTS (SELECT 1 FROM fencepost_message m CROSS JOIN fencepost_queue q"          \
-              " ON q.id = m.queue WHERE m.id = NEW.id AND m.life = 2 AND CASE q.profile"        \
-              " WHEN 4 THEN m.kind <> 0 ELSE substr(m.key, 1, 6) = 'child:' END)")              \
+              " ON q.id = m.queue WHERE m.id = NEW.id AND m.life = 2 AND m.kind <> 0"           \
+              " AND q.profile = 4)")                                                            \
+  DOOR_REFUSE("this file is not in UTF-8: the child of a run is ended by Fencepost itself",     \
+              "length(CAST('a' AS BLOB)) <> 1 AND EXISTS (SELECT 1 FROM fencepost_message"      \
+              " WHERE id = NEW.id AND life = 2 AND substr(key, 1, 6) = 'child:')")              \
   " INSERT INTO fencepost_door_row VALUES (NEW.id, NEW.token, NEW.verb, NEW.delay, NEW.result," \
   " NEW.failure_kind, NEW.failure_code, NEW.failure_text, NEW.now,"                             \
   " CASE WHEN NEW.token IS NULL THEN coalesce(" DOOR_WAITS_AT ", NEW.turn) ELSE NEW.turn END,"  \
@@ -213,7 +216,11 @@
   " AND l.out < NEW.lane_width ORDER BY d.due_at, d.id LIMIT 1) END,"                           \
   " NEW.now, NEW.queue, NEW.lane);"                                                             \
   " DELETE FROM fencepost_lane WHERE queue = NEW.queue AND name = NEW.lane AND out = 0"         \
-  " AND NOT held AND NEW.turn > 0 AND NEW.state IS NOT NULL; END"
+  " AND NOT held AND NEW.turn > 0 AND NEW.state IS NOT NULL;"                                   \
+  /* What has a live key may be the child of a run. */                                          \
+  " INSERT INTO fencepost_door_child VALUES (CASE WHEN NEW.state IS NOT NULL AND NEW.life = 2"  \
+  " AND substr(NEW.key, 1, 6) = 'child:' THEN NEW.key END, NEW.id, NEW.now, NEW.state,"         \
+  " NEW.result, NEW.failure_kind, NEW.failure_text); END"
 
 /* The first who waits in a lane goes into the line; NULL: nobody does. */
 #define DOOR_PROMOTE                                                                            \
@@ -233,5 +240,59 @@
   " FROM fencepost_message WHERE id = NEW.id), NEW.now)"                                        \
   " WHERE turn = -(SELECT number FROM fencepost_lane WHERE queue = NEW.queue"                   \
   " AND name = NEW.lane) AND due_at = 0 AND id = NEW.id; END"
+
+/* ---- what a run is told of a job that was its child (run.c) ---- */
+
+/* `key`: child:, the bytes of the parent's id, a colon, that id and the child's key; NULL: it was
+** nobody's child. */
+#define DOOR_CHILD                                                                              \
+  "CREATE VIEW fencepost_door_child (key, id, now, state, result, failure_kind, failure_text)"  \
+  " AS SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL WHERE 0"
+
+#define DOOR_CHILD_PARENT "7 + instr(substr(NEW.key, 7), ':')"
+#define DOOR_CHILD_BYTES "CAST(substr(NEW.key, 7) AS INTEGER)"
+
+/* The value is as fencepost_flow.h says. Blobs side by side keep their bytes, whatever they are. */
+#define DOOR_CHILD_IN                                                                           \
+  "CREATE TRIGGER fencepost_door_child_in INSTEAD OF INSERT ON fencepost_door_child"            \
+  " WHEN NEW.key IS NOT NULL BEGIN"                                                             \
+  " INSERT INTO fencepost_door_told VALUES (CAST(substr(CAST(NEW.key AS BLOB),"                 \
+  " " DOOR_CHILD_PARENT ", " DOOR_CHILD_BYTES ") AS TEXT), CAST(substr(CAST(NEW.key AS BLOB),"  \
+  " " DOOR_CHILD_PARENT " + " DOOR_CHILD_BYTES ") AS TEXT), NEW.id, NEW.now,"                   \
+  " CAST(CASE WHEN NEW.state < 5 THEN x'64' || coalesce(NEW.result, x'') WHEN NEW.state = 7"    \
+  " THEN x'63' ELSE x'66' || CAST(coalesce(NEW.failure_kind, 'error') AS BLOB) || x'00'"        \
+  " || CAST(coalesce(NEW.failure_text, '') AS BLOB) END AS BLOB)); END"
+
+/* Anybody may make a key that looks like a child's: the parent has to know it. */
+#define DOOR_TOLD                                                                               \
+  "CREATE VIEW fencepost_door_told (parent, key, id, now, value)"                               \
+  " AS SELECT NULL, NULL, NULL, NULL, NULL WHERE 0"
+
+#define DOOR_TOLD_IN                                                                            \
+  "CREATE TRIGGER fencepost_door_told_in INSTEAD OF INSERT ON fencepost_door_told"              \
+  " WHEN EXISTS (SELECT 1 FROM fencepost_record WHERE workflow = NEW.parent"                    \
+  " AND key = 'child:' || NEW.key AND kind = 51 AND CAST(CAST(value AS TEXT) AS INTEGER) = NEW.id)"\
+  " AND EXISTS (SELECT 1 FROM fencepost_run WHERE id = NEW.parent AND state < 5)"               \
+  " AND NOT EXISTS (SELECT 1 FROM fencepost_record WHERE workflow = NEW.parent"                 \
+  " AND key = NEW.key) BEGIN"                                                                   \
+  " INSERT INTO fencepost_record (workflow, seq, key, kind, value, started_at, written_at)"     \
+  " VALUES (NEW.parent, (SELECT last + 1 FROM fencepost_tally WHERE queue = 0), NEW.key, 2,"    \
+  " NEW.value, NULL, NEW.now);"                                                                 \
+  " UPDATE fencepost_tally SET last = last + 1 WHERE queue = 0;"                                \
+  " INSERT INTO fencepost_door_wake VALUES ("                                                   \
+  "(SELECT message FROM fencepost_run WHERE id = NEW.parent AND state < 3), NEW.now); END"
+
+/* The wake-up of a live run; NULL: it is none. One that waits for others is due at the end of time
+** (NEVER_US). */
+#define DOOR_WAKE "CREATE VIEW fencepost_door_wake (id, now) AS SELECT NULL, NULL WHERE 0"
+
+#define DOOR_WAKE_IN                                                                            \
+  "CREATE TRIGGER fencepost_door_wake_in INSTEAD OF INSERT ON fencepost_door_wake"              \
+  " WHEN NEW.id IS NOT NULL BEGIN"                                                              \
+  " UPDATE fencepost_tally SET waiting = waiting - 1, pending = pending + 1"                    \
+  " WHERE queue = (SELECT queue FROM fencepost_message WHERE id = NEW.id) AND EXISTS (SELECT 1" \
+  " FROM fencepost_due WHERE id = NEW.id AND addressed = 1 AND stage = 0"                       \
+  " AND due_at = 9007199254740992);"                                                            \
+  " INSERT INTO fencepost_door_rearm VALUES (NEW.id, NEW.now, 1); END"
 
 #endif

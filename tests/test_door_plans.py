@@ -43,7 +43,7 @@ def empty() -> Iterator[sqlite3.Connection]:
 
 
 def test_every_trigger_was_read() -> None:
-    assert len({name for name, _ in statements()}) == SCHEMA.count("CREATE TRIGGER") == 11
+    assert len({name for name, _ in statements()}) == SCHEMA.count("CREATE TRIGGER") == 14
 
 
 @pytest.mark.parametrize(("name", "sql"), list(statements()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,9 +22,7 @@ from harness_core import (
     state_of,
     take,
 )
-from harness_door import Door, Refused
 from harness_flow import LEASE, Scene, keys, start
-from harness_outside import Outside
 
 pytestmark = pytest.mark.hostile
 
@@ -250,24 +247,3 @@ def test_an_operator_who_cancels_a_wake_up_cancels_its_run(at: Scene) -> None:
     message = at.start()
     assert at.core.cancel(None, [message]) == [FP.DONE]
     assert at.state() == "cancelled"
-
-
-# ---- the door ------------------------------------------------------------------------------------
-
-
-def test_the_door_ends_no_run_and_no_child_of_one(
-    path: Path, at: Scene, parent: Held, jobs: int, outside: Outside
-) -> None:
-    """More would have to follow than it can write; and no run begins with a wake-up alone."""
-    start_of_job = at.start_job(jobs, parent)
-    (job,) = take(at.core, jobs)
-    assert job.id == start_of_job
-    before = outside.dump(path)
-    with Door(path) as door:
-        for held in (parent, job):
-            for verb, token in (("ack", held.token), ("fail", held.token), ("cancel", None)):
-                with pytest.raises(Refused, match="is ended by Fencepost itself"):
-                    door.settle(held.id, token, verb)
-        with pytest.raises(Refused, match="only a queue of jobs takes a kind"):
-            door.enqueue(queue="workflow", kind="refund", key="new", life="live", body="")
-    assert outside.dump(path) == before
