@@ -7,8 +7,8 @@ LIBASAN = $(shell $(or $(CC),cc) -print-file-name=libasan.so)
 LIBUBSAN = $(shell $(or $(CC),cc) -print-file-name=libubsan.so)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build test hostile crash long compat newer-python lint format asan tsan leaks analyze
-.PHONY: docs packaged bench bench-peers clean
+.PHONY: help venv build test hostile crash long compat newer-python lint format asan tsan leaks
+.PHONY: fuzz analyze docs packaged bench bench-peers clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
@@ -77,6 +77,9 @@ leaks: ## the C driver under AddressSanitizer, leaks counted
 tsan: ## the C driver under ThreadSanitizer
 	FENCEPOST_SANITIZE=thread $(PYTHON) tests/driver/build.py build/thread/driver
 	TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1 build/thread/driver
+
+fuzz: ## libFuzzer over calls and over damaged files, ten minutes; ARGS says how many, and of which
+	$(PYTHON) tests/fuzz/build.py $(ARGS)
 
 # cppcheck and clang-tidy where they are found; gcc's analyzer where cc is gcc.
 analyze: ## static analysis of our C; what it asks for and why not more is in .clang-tidy

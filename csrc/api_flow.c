@@ -23,6 +23,7 @@ static int check_records(const fp_records *all, int64_t *bytes, fp_error *err) {
     }
     if (code == FP_OK) code = flow_check_id(blob, (int32_t)r->id_bytes, err);
     if (code == FP_OK) code = flow_check_key((span){blob + r->id_bytes, r->key_bytes}, err);
+    if (code != FP_OK) break;
     int64_t value_bytes = r->value_bytes < 0 ? 0 : r->value_bytes;
     blob += r->id_bytes + r->key_bytes + value_bytes;
     *bytes += ROW_BYTES + value_bytes;
@@ -58,7 +59,7 @@ static int check_ends(const fp_ends *all, int64_t *bytes, fp_error *err) {
   const char *blob = all->blob;
   for (int32_t i = 0; code == FP_OK && i < all->count; i++) {
     code = check_end(&all->ends[i], &blob, err);
-    *bytes += ROW_BYTES + all->ends[i].result_bytes;
+    if (code == FP_OK) *bytes += ROW_BYTES + all->ends[i].result_bytes;
   }
   return code;
 }
@@ -154,8 +155,10 @@ int fp_outside_put(fp_store *store, fp_tx *tx, const fp_outside *put, fp_rows *r
   int code = group_enter(store, tx, err);
   if (code != FP_OK) return code;
   code = flow_check_coming(put, err);
-  int64_t bytes = put->value_bytes + ROW_BYTES;
-  if (code == FP_OK) code = group_run(store, tx, "a signal", bytes, flow_come, &c, err);
+  if (code == FP_OK) {
+    int64_t bytes = put->value_bytes + ROW_BYTES;
+    code = group_run(store, tx, "a signal", bytes, flow_come, &c, err);
+  }
   code = pack_take(&rows, code, row, err);
   group_leave(store);
   return code;

@@ -49,21 +49,25 @@ static int prepare_step(gathered *g, fp_call *call) {
 static int prepare_cancel(gathered *g, fp_call *call) {
   g->as.cancel =
       (cancelling){.count = call->count, .ids = call->messages, .answers = call->answers};
-  will(g, "a cancellation", call->count * ROW_BYTES, settle_cancel, call);
+  will(g, "a cancellation", call->count * (int64_t)ROW_BYTES, settle_cancel, call);
   return check_between("the number of messages", call->count, 0, BATCH_MAX, &call->err);
 }
 
 static int prepare_start(gathered *g, fp_call *call) {
+  int code = flow_check_start(call->start, &call->err);
+  if (code != FP_OK) return code;
   g->as.start = (starting){.start = call->start};
   will(g, "a workflow's start", call->start->args_bytes + 2 * ROW_BYTES, flow_start, call);
-  return flow_check_start(call->start, &call->err);
+  return FP_OK;
 }
 
 static int prepare_outside(gathered *g, fp_call *call) {
+  int code = flow_check_coming(call->outside, &call->err);
+  if (code != FP_OK) return code;
   g->rows = pack_of(RECORDED_WIDTH);
   g->as.come = (coming){.put = call->outside, .rows = &g->rows};
   will(g, "a signal", call->outside->value_bytes + ROW_BYTES, flow_come, call);
-  return flow_check_coming(call->outside, &call->err);
+  return FP_OK;
 }
 
 static int prepare(gathered *g, fp_call *call) {
@@ -75,12 +79,12 @@ static int prepare(gathered *g, fp_call *call) {
     case FP_CALL_ENQUEUE:
       code = check_put(call->put, &bytes, &call->err);
       g->as.enqueue = (enqueuing){.put = call->put, .ids = call->ids, .created = call->created};
-      will(g, "an enqueue", bytes + call->put->count * ROW_BYTES, enqueue, call);
+      will(g, "an enqueue", bytes + call->put->count * (int64_t)ROW_BYTES, enqueue, call);
       return code;
     case FP_CALL_SETTLE:
       code = check_settle(call->settle, &bytes, &call->err);
       g->as.settle = (settling){.settle = call->settle, .answers = call->answers};
-      will(g, "a settlement", bytes + call->settle->count * ROW_BYTES, settle_many, call);
+      will(g, "a settlement", bytes + call->settle->count * (int64_t)ROW_BYTES, settle_many, call);
       return code;
     case FP_CALL_STEP:
       return prepare_step(g, call);

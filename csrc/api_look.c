@@ -144,7 +144,7 @@ int fp_lanes(fp_store *store, int64_t queue, const char *after, int32_t after_by
   if (code != FP_OK) return code;
   code = check_between("the queue", queue, 1, QUEUE_MAX, err);
   if (code == FP_OK) code = check_between("limit", limit, 1, PAGE_MAX, err);
-  if (code == FP_OK && after_bytes > 0) {
+  if (code == FP_OK && after_bytes != 0) {
     code = check_name("the lane", q.key, LANE_BYTES_MAX, err);
   }
   return answer(store, NULL, code, lanes, &q, rows, err);

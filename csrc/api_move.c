@@ -18,7 +18,7 @@ int fp_enqueue(fp_store *store, fp_tx *tx, const fp_put *put, int64_t *ids,
   int code = group_enter(store, tx, err);
   if (code != FP_OK) return code;
   code = check_put(put, &bytes, err);
-  bytes += put->count * ROW_BYTES;
+  bytes += put->count * (int64_t)ROW_BYTES;
   if (code == FP_OK) code = group_run(store, tx, "an enqueue", bytes, enqueue, &e, err);
   group_leave(store);
   return code;
@@ -33,7 +33,7 @@ int fp_settle_many(fp_store *store, fp_tx *tx, const fp_settle *settle, int32_t 
   int code = group_enter(store, tx, err);
   if (code != FP_OK) return code;
   code = check_settle(settle, &bytes, err);
-  bytes += settle->count * ROW_BYTES;
+  bytes += settle->count * (int64_t)ROW_BYTES;
   if (code == FP_OK) code = group_run(store, tx, "a settlement", bytes, settle_many, &s, err);
   group_leave(store);
   return code;

@@ -14,8 +14,10 @@ int fp_start_run(fp_store *store, fp_tx *tx, const fp_start *start, int64_t *mes
   int code = group_enter(store, tx, err);
   if (code != FP_OK) return code;
   code = flow_check_start(start, err);
-  int64_t bytes = start->args_bytes + 2 * ROW_BYTES;
-  if (code == FP_OK) code = group_run(store, tx, "a workflow's start", bytes, flow_start, &g, err);
+  if (code == FP_OK) {
+    int64_t bytes = start->args_bytes + 2 * ROW_BYTES;
+    code = group_run(store, tx, "a workflow's start", bytes, flow_start, &g, err);
+  }
   *message = g.message;
   *created = g.created;
   group_leave(store);

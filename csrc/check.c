@@ -31,7 +31,7 @@ static int character(const unsigned char *at, const unsigned char *end) {
 }
 
 int check_name(const char *what, span name, int64_t bytes_max, fp_error *err) {
-  if (name.bytes == 0) return err_set(err, FP_INVALID, "%s is empty", what);
+  if (name.bytes <= 0) return err_set(err, FP_INVALID, "%s is empty", what);
   if (name.bytes > bytes_max) {
     return err_set(err, FP_INVALID, "%s has %lld bytes; at most %lld are allowed", what,
                    (long long)name.bytes, (long long)bytes_max);

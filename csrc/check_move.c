@@ -66,7 +66,7 @@ int check_settle(const fp_settle *settle, int64_t *payload_bytes, fp_error *err)
   for (int32_t i = 0; settle->verdicts != NULL && code == FP_OK && i < settle->count; i++) {
     const fp_verdict *v = &settle->verdicts[i];
     code = check_verdict(v, err);
-    bytes += v->result_bytes + v->text_bytes;
+    if (code == FP_OK) bytes += v->result_bytes + v->text_bytes;
   }
   *payload_bytes = bytes;
   return code;

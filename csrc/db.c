@@ -287,7 +287,8 @@ static int read_head(db *d, head *h, fp_error *err) {
     h->time = get_i64(&s, "time");
     version = get_i64(&s, "version");
     span boot = get_text(&s, "boot_id");
-    if (boot.bytes < (int64_t)sizeof h->boot_id) memcpy(h->boot_id, boot.at, (size_t)boot.bytes);
+    bool fits = boot.at != NULL && boot.bytes < (int64_t)sizeof h->boot_id;
+    if (fits) memcpy(h->boot_id, boot.at, (size_t)boot.bytes);
     h->offset = get_i64(&s, "clock_offset");
     h->asleep = get_i64(&s, "asleep");
     h->grace_until = get_i64(&s, "grace_until");

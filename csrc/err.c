@@ -13,12 +13,20 @@ void err_clear(fp_error *err) {
   err->message[0] = 0;
 }
 
+/* What is quoted may be of many lines, or none of text. */
+static void one_line(char *words) {
+  for (; *words != 0; words++) {
+    if ((unsigned char)*words < ' ' || *words == 0x7F) *words = ' ';
+  }
+}
+
 int err_set(fp_error *err, int code, const char *format, ...) {
   if (err->code != FP_OK) return err->code;
   va_list arguments;
   va_start(arguments, format);
   (void)vsnprintf(err->message, sizeof err->message, format, arguments);
   va_end(arguments);
+  one_line(err->message);
   err->code = code;
   return code;
 }
@@ -44,6 +52,7 @@ int err_from_db(fp_error *err, sqlite3 *db, int rc, const char *what) {
     words = sqlite3_errstr(SQLITE_NOMEM); /* it could have been opened, had there been memory */
   }
   (void)snprintf(err->message, sizeof err->message, "%s", words);
+  one_line(err->message);
   (void)snprintf(err->statement, sizeof err->statement, "%s", what);
   err->sqlite_code = extended;
   err->code = err_code_of(rc);

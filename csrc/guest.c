@@ -114,7 +114,7 @@ int guest_open(fp_tx *tx, span sql, fp_guest **out, fp_error *err) {
   *out = NULL;
   int code = check_alive(tx, err);
   if (code != FP_OK) return code;
-  if (sql.bytes > INT32_MAX || memchr(sql.at, 0, (size_t)sql.bytes) != NULL) {
+  if (sql.bytes < 0 || sql.bytes > INT32_MAX || memchr(sql.at, 0, (size_t)sql.bytes) != NULL) {
     return err_set(err, FP_INVALID, "the SQL text holds a NUL character, or is too long");
   }
   fp_guest *guest = mem_get((int64_t)sizeof *guest);

@@ -60,7 +60,10 @@ int run_taken(txn *t, int64_t message, int64_t token, int64_t until_us, fp_error
   facts f;
   run r;
   int code = line_facts(t, message, &f, err);
-  if (code != FP_OK || f.key.at == NULL) return code;
+  if (code != FP_OK || f.key.at == NULL) {
+    facts_free(&f);
+    return code;
+  }
   code = run_get(t, f.key, &r, err);
   if (code == FP_OK) code = pass_taken(t, f.key, token, until_us, err);
   bool rests = r.found && r.message == message && r.state != FP_RUN_RUNNING;

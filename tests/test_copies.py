@@ -182,8 +182,9 @@ def test_restore_refuses_what_is_no_whole_store(store: Store, copy: Path, tmp_pa
     body = bytearray(copy.read_bytes())
     body[40 * 4096 : 60 * 4096] = bytes(20 * 4096)
     copy.write_bytes(body)
-    with pytest.raises(StorageError, match="damaged"):
+    with pytest.raises(StorageError, match="damaged") as told:
         fencepost.restore(copy, dest)
+    assert "\n" not in str(told.value)
     copy.write_bytes(b"no database" * 1000)
     with pytest.raises(StorageError, match=r"not a database.*copy\.db"):
         fencepost.restore(copy, dest)
