@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,7 @@ def test_a_length_below_zero_is_refused(core: Core, call: Call, length: int) -> 
 
 def test_a_wake_up_that_is_nobodys_leaves_nothing_in_memory(path: Path) -> None:
     """It has a kind and a lane, but no key that says whose it is."""
+    gc.collect()  # of handles that other tests have dropped
     live = memory_live()
     with opened(path) as core:
         at = scene(core)

@@ -102,16 +102,6 @@ static void end_pass(world *w) {
   told_rows(code, &err, &rows, RECORDED, 2);
 }
 
-static void put_records(world *w) {
-  int32_t count;
-  const fp_records *all = records(w, &count);
-  int32_t *answers = input_room(&w->in, count * INT64_C(4));
-  fp_rows rows = {0};
-  fp_error err;
-  int code = fp_record_put(w->store, w->tx, all, answers, &rows, &err);
-  told_rows(code, &err, &rows, RECORDED, 2);
-}
-
 static void find_record(world *w) {
   const pass p = passing(w);
   int32_t key_bytes;
@@ -308,7 +298,7 @@ static void page_records(world *w) {
   told_rows(code, &err, &rows, PAGED, 0x30);
 }
 
-const deed deeds_flow[] = {end_pass, put_records, find_record, claim_pass, hold_pass, outside,
+const deed deeds_flow[] = {end_pass, find_record, claim_pass, hold_pass, outside,
                            start_run, start_job, by_id, fork_run, purge_runs, get_run, list_runs,
                            page_records};
 const int32_t deeds_flow_count = sizeof deeds_flow / sizeof deeds_flow[0];
