@@ -164,7 +164,7 @@ def test_a_name_is_unique_in_an_app(app: App) -> None:
     [
         {"timeout": 0},
         {"timeout": -1},
-        {"max_attempts": -2},
+        {"max_attempts": -1},
         {"priority": 128},
         {"permanent": ("ValueError",)},
         {"backoff": (1, 2, 3, 4, 5)},
@@ -173,12 +173,15 @@ def test_a_name_is_unique_in_an_app(app: App) -> None:
     ],
 )
 def test_a_policy_that_makes_no_sense_is_refused(app: App, policy: Any) -> None:
-    """Where it is declared, not where it would have mattered."""
+    """Where it is declared, not where it would have mattered; of a workflow likewise."""
 
     def send() -> None: ...
+    async def run(run: fencepost.Run) -> None: ...
 
     with pytest.raises(InvalidArgument):
         app.job(**policy)(send)
+    with pytest.raises(InvalidArgument):
+        app.workflow(**policy)(run)
 
 
 def test_a_queue_holds_jobs_or_plain_messages(app: App) -> None:

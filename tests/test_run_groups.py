@@ -7,6 +7,7 @@ import builtins
 import sys
 import threading
 from collections.abc import Sequence
+from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
@@ -176,4 +177,13 @@ async def test_what_was_said_is_committed_though_who_said_it_is_cancelled() -> N
     while len(commits) < 2:
         await asyncio.sleep(0.001)
     assert commits == [[1], [2]]
+    batcher.dismiss()
+
+
+async def test_a_commit_has_the_context_of_the_first_who_said_something() -> None:
+    """What is around a call, a span for example, is around its commit."""
+    around: ContextVar[str] = ContextVar("around", default="nobody")
+    batcher: Batcher[int, str] = Batcher("records", lambda items: [around.get()] * len(items))
+    around.set("a caller")
+    assert await batcher.say(1) == "a caller"
     batcher.dismiss()

@@ -61,10 +61,9 @@ class Function(Placed):
         self._timeout_us = span_us(policy["timeout"], "timeout") if "timeout" in policy else None
         if self._timeout_us == 0:
             raise InvalidArgument("timeout is 0: it would be over at once")
-        lowest = min(attempts, 0)  # -1 may be said where it holds
-        self._max_attempts = whole(
-            policy.get("max_attempts", attempts), "max_attempts", lowest, ATTEMPTS_MAX
-        )
+        self._max_attempts = attempts
+        if "max_attempts" in policy:
+            self._max_attempts = whole(policy["max_attempts"], "max_attempts", 0, ATTEMPTS_MAX)
         self._priority = whole(policy.get("priority", 0), "priority", *PRIORITIES)
         self._queue = policy.get("queue", queue)
         self._arguments = Arguments(fn, self.name, home.codec, context=context)
