@@ -1,12 +1,13 @@
 """
 What users get: the sdist builds without reaching out for SQLite, twice to the same bytes; the wheel
 keeps to the stable ABI, and passes the tests on each Python that is found, on a PATH without a
-compiler.
+compiler; and what is published is built for what is promised.
 
-    make packaged                            all Pythons on the PATH
+    make packaged                            each Python that is found: the PATH, pyenv's, and
+                                             what `make newer-python` brought
     make packaged ARGS="/some/python3.12"    these
 
-Needs `build`, `abi3audit` and `auditwheel`, and the package registry for what the tests use.
+Everything else comes from the package registry.
 """
 
 from __future__ import annotations
@@ -25,6 +26,11 @@ ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "build" / "packaged"
 EPOCH = "1700000000"  # of what is in the archives, whenever they are built
 NOWHERE = "http://127.0.0.1:9"  # whoever asks for a file gets none
+# What release wheels are built and tested on: pyproject.toml, as cibuildwheel understands it.
+PLATFORMS = {
+    "linux": ["manylinux_x86_64", "manylinux_aarch64", "musllinux_x86_64", "musllinux_aarch64"],
+    "macos": ["macosx_x86_64", "macosx_arm64"],
+}
 BUILDS = ["build", "setuptools>=80", "cffi>=2.0", "wheel"]
 USES = [
     "hypothesis",
@@ -36,7 +42,7 @@ USES = [
     "typing_extensions",
 ]
 # What a test may run besides Python; no compiler is among them.
-PROGRAMS = ["bash", "cat", "env", "kill", "ls", "nm", "sh", "sleep", "stty", "true", "uname"]
+PROGRAMS = ["bash", "cat", "env", "kill", "ls", "nm", "ps", "sh", "sleep", "stty", "true", "uname"]
 
 
 def run(command: Sequence[str | Path], *, env: Mapping[str, str] | None = None, cwd: Path) -> None:
@@ -45,11 +51,12 @@ def run(command: Sequence[str | Path], *, env: Mapping[str, str] | None = None, 
 
 
 def environment(python: str | Path, folder: Path, packages: Sequence[str]) -> Path:
-    """A new venv's Python."""
-    run([python, "-m", "venv", folder], cwd=ROOT)
+    """A new venv's Python, which need not have a pip of its own."""
+    run([python, "-m", "venv", "--without-pip", folder], cwd=ROOT)
     made = folder / "bin" / "python"
+    pip: list[str | Path] = [sys.executable, "-m", "pip", "--python", made, "install"]
     quiet = ["--quiet", "--disable-pip-version-check", "--only-binary", ":all:"]
-    run([made, "-m", "pip", "install", *quiet, *packages], cwd=ROOT)
+    run([*pip, *quiet, *packages], cwd=ROOT)
     return made
 
 
@@ -128,8 +135,35 @@ def passes(python: str, wheel: Path, sdist: Path, folder: Path, extras: str) -> 
 
 
 def pythons() -> list[str]:
-    found = (shutil.which(f"python3.{minor}") for minor in range(10, 15))
-    return sys.argv[1:] or [path for path in found if path is not None]
+    """The named ones, or one of each version that is found and runs."""
+    if sys.argv[1:]:
+        return sys.argv[1:]
+    folders = [Path(folder) for folder in os.get_exec_path()]
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    folders += sorted(pyenv.glob("versions/*/bin"))
+    folders.append(ROOT / "build" / "compat" / "python314" / "usr" / "bin")
+    found = list[str]()
+    for minor in range(10, 15):
+        places = (folder / f"python3.{minor}" for folder in folders)
+        found += [str(at) for at in places if at.exists() and runs(at)][:1]
+    return found
+
+
+def runs(python: Path) -> bool:
+    """A shim may stand for what is not there."""
+    return subprocess.run([python, "-c", ""], check=False, capture_output=True).returncode == 0
+
+
+def builds_for_all_platforms(python: Path) -> None:
+    for platform, names in PLATFORMS.items():
+        archs = ["--archs", "x86_64,aarch64"] if platform == "linux" else []
+        asked = [python, "-m", "cibuildwheel", "--print-build-identifiers", "--platform", platform]
+        done = subprocess.run(
+            [*asked, *archs], check=True, cwd=ROOT, capture_output=True, text=True
+        )
+        wanted = {f"{version}-{name}" for version in ("cp310", "cp314") for name in names}
+        if set(done.stdout.split()) != wanted:
+            sys.exit(f"cibuildwheel would build {done.stdout}")
 
 
 def main() -> None:
@@ -139,7 +173,9 @@ def main() -> None:
         builder = environment(sys.executable, folder / "builder", BUILDS)
         (folder / "built").mkdir()
         wheel = built(builder, folder / "built")
-        auditor = environment(sys.executable, folder / "auditor", ["abi3audit", "auditwheel"])
+        audits = ["abi3audit", "auditwheel", "cibuildwheel>=3.2"]
+        auditor = environment(sys.executable, folder / "auditor", audits)
+        builds_for_all_platforms(auditor)
         run([auditor, "-m", "abi3audit", "--strict", wheel], cwd=folder)
         run([auditor, "-m", "auditwheel", "show", wheel], cwd=folder)
         (sdist,) = (OUT / "sdist").glob("*.tar.gz")

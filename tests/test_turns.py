@@ -30,6 +30,7 @@ def refused(core: Core, queue: int) -> None:
 # ---- the order -----------------------------------------------------------------------------------
 
 
+@pytest.mark.hostile
 def test_who_has_had_the_turn_lines_up_behind_those_who_wait(path: Path) -> None:
     """However quickly it comes back: nobody is starved by a thread that writes without a pause."""
     with opening(path) as core:
@@ -43,6 +44,7 @@ def test_who_has_had_the_turn_lines_up_behind_those_who_wait(path: Path) -> None
             begun.end(commit=False)
 
 
+@pytest.mark.hostile
 def test_turns_come_in_the_order_they_were_asked_for(path: Path) -> None:
     with opening(path) as core:
         queue = define(core, "q")
@@ -59,6 +61,7 @@ def test_turns_come_in_the_order_they_were_asked_for(path: Path) -> None:
         assert [claim.body for claim in take(core, queue, 5)] == [b"0", b"1", b"2", b"3", b"4"]
 
 
+@pytest.mark.hostile
 def test_the_keepers_beat_goes_first(path: Path) -> None:
     """A claim that came before it does not take over the lease that it is about to renew."""
     with opening(path) as core:
@@ -79,6 +82,7 @@ def test_the_keepers_beat_goes_first(path: Path) -> None:
         keeper.stop()
 
 
+@pytest.mark.hostile
 def test_who_gave_up_holds_nobody_up(path: Path) -> None:
     """A call that leaves the line in vain leaves no gap in it."""
     with opening(path) as core:
@@ -117,6 +121,7 @@ def test_who_may_not_have_what_is_due_takes_no_turn(
 # ---- the end -------------------------------------------------------------------------------------
 
 
+@pytest.mark.hostile
 def test_closing_ends_a_wait_at_once(path: Path) -> None:
     """Who waits learns it, and does not go on looking as fast as it can until its slice is over."""
     with opening(path) as core:
@@ -154,6 +159,7 @@ def with_a_short_lease(core: Core) -> int:
     return queue
 
 
+@pytest.mark.hostile
 def test_a_wait_for_another_process_counts_too(path: Path, outside: Outside) -> None:
     """Also where the lock came before the slice was over: holders could not renew meanwhile."""
     with opening(path, hand_us=REAL) as core, opening(path, hand_us=REAL) as other:
