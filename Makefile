@@ -52,11 +52,12 @@ compat: build ## other libraries' own suites and runners over our stores, all of
 newer-python: ## Python 3.14 out of a newer Debian, in a folder under build/compat
 	$(PYTHON) tests/newer_python.py $(COMPAT)/python314
 
-lint: ## ruff, mypy, tidy
+lint: ## ruff, mypy, tidy, the form of the workflows
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m mypy
 	$(PYTHON) tests/tidy.py
+	$(PYTHON) -m check_jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 
 format: ## let ruff lay out the Python
 	$(PYTHON) -m ruff format .

@@ -136,6 +136,9 @@ int db_open(db *d, const fp_options *options, bool reader, fp_error *err) {
   *d = (db){.commit_us = options->normal ? COMMIT_NORMAL_US : 0};
   int code = FP_OK;
   if (!reader) code = disk_check(options, err);
+#ifdef FENCEPOST_SYSTEM_SQLITE
+  if (code == FP_OK && !reader) code = disk_make_own(options, err);
+#endif
   if (code != FP_OK) return code;
 
   int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;

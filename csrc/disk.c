@@ -193,3 +193,19 @@ int disk_publish(const char *made, const char *path, bool over, fp_error *err) {
   keep_name(path);
   return FP_OK;
 }
+
+#ifdef FENCEPOST_SYSTEM_SQLITE
+/* It has its name only after we closed it: a close takes the locks of whoever else in this process
+** has the file open. */
+int disk_make_own(const fp_options *options, fp_error *err) {
+  char made[DISK_PATH_BYTES_MAX + 1];
+  if (!options->create || access(options->path, F_OK) == 0) return FP_OK;
+  int code = disk_make(options->path, made, err);
+  if (code != FP_OK) return code;
+  code = disk_publish(made, options->path, false, err);
+  if (code == FP_OK) return FP_OK;
+  (void)unlink(made);
+  if (code == FP_INVALID) err_clear(err); /* somebody was faster */
+  return code == FP_INVALID ? FP_OK : code;
+}
+#endif

@@ -18,5 +18,9 @@ int disk_make(const char *path, char made[DISK_PATH_BYTES_MAX + 1], fp_error *er
 int disk_sync(const char *path, fp_error *err);
 /* Gives it the name `path`. Unless `over`, FP_INVALID where there is something of that name. */
 int disk_publish(const char *made, const char *path, bool over, fp_error *err);
+#ifdef FENCEPOST_SYSTEM_SQLITE
+/* A missing file, 0600, when options->create: the system's SQLite would let everybody read it. */
+int disk_make_own(const fp_options *options, fp_error *err);
+#endif
 
 #endif

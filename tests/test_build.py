@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.machinery
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -133,3 +134,47 @@ def test_a_sanitizer_must_be_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FENCEPOST_SANITIZE", "wishes")
     with pytest.raises(SetupError, match="known are address, thread"):
         build_ffi.sanitizer()
+
+
+# ---- with a SQLite of the system's ---------------------------------------------------------------
+
+
+def compiled(source: Path, *flags: str) -> str:
+    """What a compiler says of it; nothing is written."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("there is no compiler")
+    command = [compiler, "-fsyntax-only", *flags, str(source)]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stderr
+
+
+def system_flags(headers: Path) -> list[str]:
+    return [
+        *build_ffi.our_flags(["-DFENCEPOST_SYSTEM_SQLITE", "-isystem", str(headers)], test=False),
+        "-Werror",
+    ]
+
+
+SYSTEM = sorted(
+    path.name for path in (ROOT / "csrc").glob("*.c") if "SYSTEM_SQLITE" in path.read_text("utf-8")
+)
+
+
+@pytest.mark.parametrize("name", SYSTEM)
+def test_what_is_other_with_a_sqlite_of_the_systems_compiles(name: str) -> None:
+    assert compiled(ROOT / "csrc" / name, *system_flags(build_ffi.sqlite_dir())) == ""
+
+
+@pytest.mark.parametrize(("version", "refused"), [(3051002, True), (3051003, False)])
+def test_a_sqlite_that_can_lose_commits_is_refused(
+    tmp_path: Path, version: int, refused: bool
+) -> None:
+    """The floor is the first release whose WAL reset is safe."""
+    text = build_ffi.glue("fencepost._core")
+    begin = text.index("#include <sqlite3.h>")
+    source = tmp_path / "head.c"
+    source.write_text(text[begin : text.index("#endif", begin)] + "#endif\nint end;\n")
+    (tmp_path / "sqlite3.h").write_text(f"#define SQLITE_VERSION_NUMBER {version}\n")
+    said = compiled(source, *system_flags(tmp_path))
+    assert ("Fencepost needs SQLite 3.51.3 or newer" in said) == refused, said
+    assert bool(said) == refused, said
