@@ -157,10 +157,9 @@ def runs(python: Path) -> bool:
 def builds_for_all_platforms(python: Path) -> None:
     for platform, names in PLATFORMS.items():
         archs = ["--archs", "x86_64,aarch64"] if platform == "linux" else []
-        asked = [python, "-m", "cibuildwheel", "--print-build-identifiers", "--platform", platform]
-        done = subprocess.run(
-            [*asked, *archs], check=True, cwd=ROOT, capture_output=True, text=True
-        )
+        asked = [str(python), "-m", "cibuildwheel", "--print-build-identifiers"]
+        asked += ["--platform", platform, *archs]
+        done = subprocess.run(asked, check=True, cwd=ROOT, capture_output=True, text=True)
         wanted = {f"{version}-{name}" for version in ("cp310", "cp314") for name in names}
         if set(done.stdout.split()) != wanted:
             sys.exit(f"cibuildwheel would build {done.stdout}")
