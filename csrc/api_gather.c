@@ -115,7 +115,7 @@ static void answer(gathered *g, fp_call *call) {
   }
 }
 
-/* Those that are not refused at the door stand in line. */
+/* Those that are not refused at once stand in line. */
 static int run_all(fp_store *store, int32_t count, fp_call *const *calls, gathered *all,
                    waiter **lined, fp_error *err) {
   int32_t standing = 0;

@@ -1,4 +1,5 @@
-/* The door of api: what every exported function asks of its arguments. */
+/* What every exported function asks of its arguments, before anything else: below api they are
+** asserted. */
 #ifndef FENCEPOST_CHECK_H
 #define FENCEPOST_CHECK_H
 

@@ -13,11 +13,10 @@ import msgspec
 from fencepost._binding.calls import FP
 from fencepost._binding.flow import End
 from fencepost._verdicts import QUEUES_OWN, backoff_us, failure, text_of
-from fencepost._worker import failpoints
+from fencepost._worker import failpoints, runs
 from fencepost._worker.failpoints import Point
 from fencepost._worker.flowwriter import FlowWriter, PassWriter
 from fencepost._worker.runs import LOST, STOPPING, TIMED_OUT, Host, log_raised
-from fencepost._worker.runs import Run as Errand
 from fencepost._workflow.execution import execute
 from fencepost._workflow.history import SLEEP, Entry, History
 from fencepost._workflow.outcomes import (
@@ -60,7 +59,7 @@ DISK: Final = (Busy, StorageError)  # nothing that the workflow did
 log: Final = logging.getLogger("fencepost.worker")
 
 
-class WorkflowRun(Errand):
+class WorkflowRun(runs.Run):
     """
     The `Ledger` of its pass, too.
 
