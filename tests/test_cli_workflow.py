@@ -94,6 +94,24 @@ def test_an_operator_ends_a_run(shop: Shop) -> None:
         shop.said(name, "nowhere", *rest, code=1)
 
 
+def test_prune_counts_and_removes_only_runs_that_have_ended(shop: Shop) -> None:
+    """Done and cancelled ones, unless a state is named; it counts by default."""
+    for id_ in ("ended", "goes on"):
+        shop.flow.options(id=id_).start(1)
+    shop.said("cancel", "ended")
+    late = ("prune", "--before", "2100-01-01T00:00:00Z")
+    said = {"done": 0, "cancelled": 1}
+    told = shop.told(*late)
+    assert (told["applied"], told["counts"], told["more"]) == (False, said, False)
+    assert shop.told(*late, "--state", "failed", "--apply")["counts"] == {"failed": 0}
+    assert shop.said(*late).splitlines()[1:] == [
+        "cancelled: 1",
+        "counted only; --apply removes them",
+    ]
+    assert shop.told(*late, "--apply")["counts"] == said
+    assert [run["id"] for run in shop.told("list")["runs"]] == ["goes on"]
+
+
 def test_what_is_no_json_is_a_usage_error(shop: Shop) -> None:
     shop.flow.options(id="r").start(1)
     shop.said("signal", "r", "a", "ann", code=2)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import cast
 
 import click
+from click.decorators import FC
 
 import fencepost
 from fencepost import _operator as operator
@@ -101,17 +102,55 @@ def _set_paused(database: Database, queue: str, as_json: bool, *, paused: bool) 
         click.echo(f"{printable(queue)} is {'paused' if paused else 'not paused'}")
 
 
+def prune_options(states: Sequence[str], otherwise: str) -> Callable[[FC], FC]:
+    """Which of what has ended is forgotten, as `before` and `states`; and `apply`."""
+
+    def options(command: FC) -> FC:
+        for option in (
+            click.option("--apply", is_flag=True, help="Do it. Without, it only counts."),
+            click.option(
+                "--state",
+                "states",
+                type=click.Choice(states),
+                multiple=True,
+                help=f"Only these; else {otherwise}.",
+            ),
+            click.option("--before", type=moment, required=True, help="Ended before this moment."),
+        ):
+            command = option(command)
+        return command
+
+    return options
+
+
+def pruned(
+    purge: Callable[[str, int], int],
+    states: Sequence[str],
+    before: datetime,
+    *,
+    apply: bool,
+    as_json: bool,
+) -> None:
+    """Have `purge` forget up to so many of a state, again and again, or once count them; tell."""
+    counts: dict[str, int] = {}
+    for state in states:
+        counts[state] = count = purge(state, SLICE if apply else COUNT_MAX)
+        while apply and count:
+            count = purge(state, SLICE)
+            counts[state] += count
+    more = not apply and COUNT_MAX in counts.values()
+    if as_json:
+        document({"applied": apply, "before": before, "counts": counts, "more": more})
+        return
+    for name, count in counts.items():
+        least = "at least " if not apply and count == COUNT_MAX else ""
+        click.echo(f"{name}: {least}{count}")
+    click.echo("removed" if apply else "counted only; --apply removes them")
+
+
 @click.command()
-@click.option("--before", type=moment, required=True, help="Ended before this moment.")
+@prune_options(PRUNED, "done, dead and cancelled")
 @click.option("--queue", help="Only of this queue.")
-@click.option(
-    "--state",
-    "states",
-    type=click.Choice(PRUNED),
-    multiple=True,
-    help="Only these; else done, dead and cancelled.",
-)
-@click.option("--apply", is_flag=True, help="Do it. Without, it only counts.")
 @json_option
 @click.pass_obj
 def prune(
@@ -128,23 +167,13 @@ def prune(
     What is pending, leased or unknown is never touched. Without --apply a state is counted up to
     10,000.
     """
-    counts: dict[str, int] = {}
     with database.open() as store:
-        for state in cast("Sequence[fencepost.State]", states or PRUNED):
-            if not apply:
-                counts[state] = store.purge(state, before, queue=queue, limit=COUNT_MAX)
-                continue
-            counts[state] = 0
-            while gone := store.purge(state, before, queue=queue, limit=SLICE, apply=True):
-                counts[state] += gone
-    more = not apply and COUNT_MAX in counts.values()
-    if as_json:
-        document({"applied": apply, "before": before, "counts": counts, "more": more})
-        return
-    for name, count in counts.items():
-        least = "at least " if not apply and count == COUNT_MAX else ""
-        click.echo(f"{name}: {least}{count}")
-    click.echo("removed" if apply else "counted only; --apply removes them")
+
+        def purge(state: str, limit: int) -> int:
+            ended = cast("fencepost.State", state)
+            return store.purge(ended, before, queue=queue, limit=limit, apply=apply)
+
+        pruned(purge, states or PRUNED, before, apply=apply, as_json=as_json)
 
 
 @click.command()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any, cast, get_args
 
@@ -11,10 +11,10 @@ import click
 
 import fencepost
 from fencepost._operator import run_told, timeline_told
-from fencepost._workflow.runfile import OVER, PURGED_MAX, RunFile
+from fencepost._workflow.runfile import OVER, RunFile
 from fencepost._workflow.timeline import timeline
 from fencepost.cli.database import Database
-from fencepost.cli.operate import moment
+from fencepost.cli.operate import prune_options, pruned
 from fencepost.cli.output import Column, document, json_option, page_options, printable, table
 from fencepost.cli.timeline import drawn
 from fencepost.workflow import ATTEMPTS, QUEUE
@@ -215,15 +215,7 @@ def delete(database: Database, id: str, as_json: bool) -> None:
 
 
 @workflow.command("prune", short_help="Forget what ended before a moment.")
-@click.option("--before", type=moment, required=True, help="Ended before this moment.")
-@click.option(
-    "--state",
-    "states",
-    type=click.Choice(OVER),
-    multiple=True,
-    help="Only these; else done and cancelled.",
-)
-@click.option("--apply", is_flag=True, help="Do it. Without, it only counts.")
+@prune_options(OVER, "done and cancelled")
 @json_option
 @click.pass_obj
 def prune(
@@ -234,18 +226,13 @@ def prune(
 
     Without --apply a state is counted up to 10,000.
     """
-    counts: dict[str, int] = {}
     with database.open() as store:
-        for state in cast("Sequence[fencepost.RunState]", states or ("done", "cancelled")):
-            counts[state] = store.purge_runs(state, before, limit=PURGED_MAX, apply=apply)
-            while apply and (more := store.purge_runs(state, before, apply=True)):
-                counts[state] += more
-    if as_json:
-        document({"applied": apply, "before": before, "counts": counts})
-        return
-    for name, count in counts.items():
-        click.echo(f"{name}: {count}")
-    click.echo("removed" if apply else "counted only; --apply removes them")
+
+        def purge(state: str, limit: int) -> int:
+            ended = cast("fencepost.RunState", state)
+            return store.purge_runs(ended, before, limit=limit, apply=apply)
+
+        pruned(purge, states or ("done", "cancelled"), before, apply=apply, as_json=as_json)
 
 
 # ---- what they share -----------------------------------------------------------------------------
