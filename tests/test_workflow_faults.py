@@ -73,6 +73,27 @@ def ended(ran: Counter[str]) -> int:
     return sum(name.endswith(":b") for name in tuple(ran))
 
 
+@pytest.mark.parametrize("rung", range(3))
+def test_a_clock_that_cannot_be_read_uses_no_attempt(app: App, rung: int) -> None:
+    """That a pass cannot ask its file what time it is, is not the workflow's failure."""
+    passes: list[int] = []
+    fail = steps(1)
+
+    @app.workflow(max_attempts=1)
+    async def nap(run: Run) -> int:
+        passes.append(run.attempt)
+        if len(passes) == 1:
+            fail(rung)
+        await run.sleep("nap", 0)
+        return 7
+
+    handle = nap.start()
+    with app.worker(threads=1):
+        assert handle.result(60) == 7
+    assert set(passes) == {1}
+    assert len(passes) > 1
+
+
 def test_an_end_that_cannot_be_written_is_written_later_and_uses_no_attempt(app: App) -> None:
     """The step that had ended does not run again: its record is said until it is written."""
     ran: list[int] = []

@@ -51,6 +51,9 @@ __all__ = ["WorkflowRun"]
 
 T = TypeVar("T")
 
+SQLITE_NOMEM: Final = 7
+SQLITE_IOERR: Final = 10
+SQLITE_CANTOPEN: Final = 14
 PAUSE: Final = 0.1  # seconds until what could not be written is tried again
 PAUSE_MAX: Final = 5.0
 AGAIN_US: Final = SECOND // 2  # until a pass is tried again whose records could not be written
@@ -130,10 +133,19 @@ class WorkflowRun(runs.Run):
     # ---- what its pass asks ----------------------------------------------------------------------
 
     def now_us(self) -> int:
-        return self._file.core.now()
+        return self._read(self._file.core.now)
 
     def wall_us(self) -> int:
-        return self._file.wall_us()
+        return self._read(self._file.wall_us)
+
+    def _read(self, ask: Callable[[], int]) -> int:
+        """That the file cannot be asked ends the pass, whatever the workflow makes of it."""
+        try:
+            return ask()
+        except DISK as error:
+            if self._pass is not None:
+                self._pass.broken = self._pass.broken or error
+            raise
 
     def at(self, point: Point, *names: str) -> None:
         failpoints.at(point, *names)
@@ -224,7 +236,8 @@ class WorkflowRun(runs.Run):
     def _failed(self, error: BaseException) -> End:
         id_, token = self._pass_writer.id, self._pass_writer.token
         name = type(error).__name__
-        if self._pass is not None and error is self._pass.broken and isinstance(error, DISK):
+        broken = _may_pass(error) if self._pass is None else error is self._pass.broken
+        if isinstance(error, DISK) and broken:
             log.warning("%s: %s; again in %g s", self._spoken(), error, AGAIN_US / SECOND)
             return End(id_, token, FP.END_RELEASE, AGAIN_US)
         if isinstance(error, RetryLater):
@@ -265,3 +278,9 @@ class WorkflowRun(runs.Run):
             log.error("%s has failed: its attempts are used up", self._spoken())
         elif isinstance(outcome, Lost) or answer == FP.LOST:
             log.warning("%s: another pass has the run, this one's end is dropped", self._spoken())
+
+
+def _may_pass(error: BaseException) -> bool:
+    """Is it the disk or the machine, and not what stands in the file?"""
+    code = (error.sqlite_code or 0) & 0xFF if isinstance(error, StorageError) else 0
+    return isinstance(error, Busy) or code in (SQLITE_NOMEM, SQLITE_IOERR, SQLITE_CANTOPEN)
