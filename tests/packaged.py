@@ -118,7 +118,7 @@ def poor_path(folder: Path) -> str:
     return str(folder)
 
 
-def passes(python: str, wheel: Path, sdist: Path, folder: Path, extras: str) -> None:
+def passes(python: str, wheel: Path, sdist: Path, folder: Path, extras: str) -> bool:
     """The installed wheel, on `python`, by the tests that the sdist carries."""
     packages = [f"fencepost[{extras}] @ file://{wheel}", *USES]
     made = environment(python, folder / "venv", packages)
@@ -127,11 +127,9 @@ def passes(python: str, wheel: Path, sdist: Path, folder: Path, extras: str) -> 
     env = {**os.environ, "PATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
     env.pop("PYTHONPATH", None)
     wanted = "not hostile and not long"
-    run(
-        [made, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", wanted, "tests"],
-        env=env,
-        cwd=at,
-    )
+    tests = [made, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", wanted, "tests"]
+    print("$", *tests, flush=True)
+    return subprocess.run(tests, check=False, env=env, cwd=at).returncode == 0
 
 
 def pythons() -> list[str]:
@@ -179,11 +177,15 @@ def main() -> None:
         run([auditor, "-m", "auditwheel", "show", wheel], cwd=folder)
         (sdist,) = (OUT / "sdist").glob("*.tar.gz")
         holds_what_belongs(sdist)
+        failed = []
         for turn, python in enumerate(pythons()):
             at = folder / f"python-{turn}"
             at.mkdir()
             # What has no extra is skipped, and does not fail: so it is on the first.
-            passes(python, wheel, sdist, at, "cli,web,webhook" if turn else "cli")
+            if not passes(python, wheel, sdist, at, "cli,web,webhook" if turn else "cli"):
+                failed.append(python)
+        if failed:
+            sys.exit(f"the tests fail on {', '.join(failed)}")
         print(f"{wheel.name}, SHA-256 {digest(wheel)}")
 
 
