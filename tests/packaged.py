@@ -177,7 +177,7 @@ def main() -> None:
         run([auditor, "-m", "auditwheel", "show", wheel], cwd=folder)
         (sdist,) = (OUT / "sdist").glob("*.tar.gz")
         holds_what_belongs(sdist)
-        failed = []
+        failed = list[str]()
         for turn, python in enumerate(pythons()):
             at = folder / f"python-{turn}"
             at.mkdir()
