@@ -127,7 +127,7 @@ def passes(python: str, wheel: Path, sdist: Path, folder: Path, extras: str) -> 
     env = {**os.environ, "PATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
     env.pop("PYTHONPATH", None)
     wanted = "not hostile and not long"
-    tests = [made, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", wanted, "tests"]
+    tests = [str(made), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", wanted, "tests"]
     print("$", *tests, flush=True)
     return subprocess.run(tests, check=False, env=env, cwd=at).returncode == 0
 
