@@ -101,7 +101,7 @@ def is_command(words: str) -> bool:
 
 
 def found(name: str) -> bool:
-    """A module, or something in one."""
+    """A module, or something in one. One that needs a library that is not here counts."""
     module, _, rest = name.partition(".")
     it: object = importlib.import_module(module)
     for part in rest.split("."):
@@ -109,8 +109,8 @@ def found(name: str) -> bool:
         if not hasattr(it, part):
             try:
                 importlib.import_module(module)
-            except ModuleNotFoundError:
-                return False
+            except ModuleNotFoundError as error:
+                return error.name != module
         it = getattr(it, part)
     return True
 

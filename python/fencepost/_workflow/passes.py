@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple, NoReturn, Protocol, TypeVar
 
-from fencepost._checks import is_coroutine
+from fencepost._checks import is_coroutine, shown
 from fencepost._verdicts import backoff_us
 from fencepost._worker.failpoints import Point
 from fencepost._workflow.history import (
@@ -123,7 +123,7 @@ class Pass:
 
     def ask(self, name: str, kind: int) -> Record | None:
         """As `History.ask`. `InvalidArgument` for who asks within a step, too."""
-        self.tasks.check_asks(repr(name))
+        self.tasks.check_asks(shown(name))
         try:
             return self.history.ask(name, kind)
         except Changed as error:
