@@ -49,6 +49,10 @@ static int is_wal(db *d, bool *wal, fp_error *err) {
   return code;
 }
 
+static int no_tables(fp_error *err) {
+  return err_set(err, FP_INVALID, "there are no tables of Fencepost in this file");
+}
+
 /* A new file is made a WAL database; an existing one only if its owner says so, since it stays. */
 static int into_wal(db *d, const fp_options *options, fp_error *err) {
   bool wal = false;
@@ -58,6 +62,7 @@ static int into_wal(db *d, const fp_options *options, fp_error *err) {
   int code = run(d, "PRAGMA page_count", "page_count", &pages, err);
   if (code == FP_OK) code = is_wal(d, &wal, err);
   if (code != FP_OK || wal) return code;
+  if (pages == 0 && !options->create) return no_tables(err);
   if (pages > 0 && !options->wal) {
     return err_set(err, FP_INVALID,
                    "this database is not in WAL mode; opening it would change that for good, "
@@ -237,9 +242,7 @@ int db_open_still(db *d, const char *path, bool alone, fp_error *err) {
     int64_t version;
     harden(d);
     code = version_of(d, &version, err);
-    if (code == FP_OK && version == 0) {
-      code = err_set(err, FP_INVALID, "there are no tables of Fencepost in this file");
-    }
+    if (code == FP_OK && version == 0) code = no_tables(err);
   }
   if (code != FP_OK && code != FP_AGAIN) {
     size_t used = strlen(err->message);
@@ -254,6 +257,7 @@ int db_migrate(db *d, const fp_options *options, const store_clock *clock, fp_er
   int64_t version;
   int code = version_of(d, &version, err);
   if (code != FP_OK || version == SCHEMA_VERSION) return code;
+  if (version == 0 && !options->create) return no_tables(err);
 
   code = run(d, "BEGIN IMMEDIATE", "begin", NULL, err);
   if (code == FP_AGAIN) say_locked(options, 0, err);

@@ -124,7 +124,7 @@ int32_t fp_schema_version(void); /* of every file that this core has open */
 /* ---- the store ---- */
 typedef struct fp_options {
   const char *path;    /* terminated */
-  int create;          /* make file and parent folders when missing */
+  int create;          /* make file, parent folders and our tables when missing */
   int wal;             /* may turn an existing database to WAL */
   int network;         /* allow a file system whose locks cannot be trusted */
   int foreign_keys;    /* enforce the application's own foreign keys in its own SQL */

@@ -47,6 +47,25 @@ def test_what_is_not_there_is_not_made_unless_asked(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("mode", ["wal", "delete"])
+@pytest.mark.parametrize("tables", [0, 1])
+def test_a_file_without_our_tables_gets_none_unless_asked(
+    tmp_path: Path, tables: int, mode: str
+) -> None:
+    """Whoever names the wrong file to look at does not change it."""
+    path = tmp_path / "another.db"
+    path.touch()
+    with closing(sqlite3.connect(path)) as connection:
+        if tables:
+            connection.execute(f"PRAGMA journal_mode = {mode}")
+            connection.execute("CREATE TABLE own (n)")
+    before = path.read_bytes()
+    with pytest.raises(InvalidArgument, match="no tables of Fencepost|not in WAL mode"):
+        fencepost.open(path, create=False)
+    assert path.read_bytes() == before
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+
+
 def test_what_was_acknowledged_is_there_again(path: Path) -> None:
     with fencepost.open(path) as store:
         store.queue("q", str).enqueue("kept")

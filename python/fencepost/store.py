@@ -346,6 +346,7 @@ def open(  # noqa: A001 - like the builtin, it is called by its module's name or
     """
     Open the file, which may be the application's own database; make it, and the folders above it.
 
+    Without `create` neither file nor tables are made, and where they are missing that is an error.
     `wal` lets an existing database be turned to WAL, which lasts; `network` allows a file system
     whose locks cannot be trusted, so that a dead worker is known by its leases only; `foreign_keys`
     enforces the application's own in its own SQL; `durability="normal"` may lose the last commits

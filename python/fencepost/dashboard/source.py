@@ -45,7 +45,7 @@ class Source:
         if isinstance(self._given, (fencepost.Store, fencepost.App)):
             yield self._open(self._given)
             return
-        _status(Path(self._given))  # opening makes a store of what is none
+        _status(Path(self._given))  # which says what is wrong with a file
         with fencepost.open(self._given, create=False, busy_timeout=PATIENCE) as store:
             yield store
 
