@@ -8,7 +8,7 @@ LIBUBSAN = $(shell $(or $(CC),cc) -print-file-name=libubsan.so)
 
 .DEFAULT_GOAL := help
 .PHONY: help venv build test hostile crash long compat newer-python lint format asan tsan leaks
-.PHONY: fuzz analyze docs packaged bench bench-peers clean
+.PHONY: fuzz analyze docs mutants packaged bench bench-peers clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
@@ -89,6 +89,9 @@ analyze: ## static analysis of our C; what it asks for and why not more is in .c
 
 docs: ## the documentation as a site, in build/docs; a link that leads nowhere is an error
 	$(PYTHON) -m mkdocs build --strict
+
+mutants: ## would a test notice? each promise of tests/mutants broken in turn; an hour
+	$(PYTHON) tests/mutants.py $(ARGS)
 
 packaged: ## the sdist and the wheel, as users get them, on each Python found
 	$(PYTHON) tests/packaged.py $(ARGS)

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -105,3 +106,25 @@ def test_a_transaction_in_use_is_not_ended_under_its_thread(core: Core) -> None:
     begun[0].end(commit=False)
     with tx(core) as other, pytest.raises(StorageError, match="no such table"):
         run(other, "SELECT * FROM t")
+
+
+def test_a_transaction_of_another_thread_is_refused_by_the_core_itself(core: Core) -> None:
+    """Whatever Python makes of owners, none of its calls runs in two threads at once."""
+    queue = define(core, "q")
+    with tx(core) as begun:
+        refused: list[BaseException] = []
+
+        def use() -> None:
+            for call in (partial(put, core, queue, tx=begun), partial(run, begun, "SELECT 1")):
+                try:
+                    call()
+                except BaseException as error:
+                    refused.append(error)
+
+        thread = threading.Thread(target=use)
+        thread.start()
+        thread.join()
+        assert [type(error) for error in refused] == [InvalidArgument, InvalidArgument]
+        assert all("belongs to another thread" in str(error) for error in refused)
+        put(core, queue, tx=begun)
+    assert stats(core, queue).pending == 1

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness_core import stats
+from harness_door import Refused
 from harness_outside import Outside
 from harness_twins import LASTING, LIVE, LIVES, PROFILES, QUEUES, SECOND, History, Twins
 
@@ -145,6 +146,41 @@ def test_headers_are_a_part_of_what_is_equal(twins: Twins) -> None:
     assert twins.put(queue, b"a", key=b"l")
     assert twins.put(queue, b"a", key=b"l", headers=b"{}") is None
     twins.same()
+
+
+@pytest.mark.parametrize("pick", range(len(QUEUES)))
+def test_who_lost_its_message_is_told_so_at_the_door(twins: Twins, pick: int) -> None:
+    """By its older token; what the newer one says counts."""
+    history = History(twins)
+    history.put(pick, b"a", {})
+    history.claim(pick, 1, 10)
+    history.advance(10)
+    history.claim(pick, 1, 10)
+    old, new = history.claims
+    assert old.id == new.id
+    for columns in ({}, {"lease_end": old.lease_end}, {"lease_end": new.lease_end}):
+        with pytest.raises(Refused, match="lease lost"):
+            twins.door.settle(old.id, old.token, "ack", **columns)
+    history.ack(1, None, False)
+    twins.same()
+    history.ack(0, None, False)
+    twins.same()
+
+
+def test_an_inbox_takes_no_word_at_the_door_from_a_lease_that_has_just_ended(twins: Twins) -> None:
+    """A microsecond before its end it does."""
+    history = History(twins)
+    for verb in ("too late", "in time"):
+        history.put(STRICT, b"a", {})
+        history.claim(STRICT, 1, 10)
+        history.now = history.claims[-1].lease_end - (verb == "in time")
+        history.advance(0)
+        history.ack(0, None, False)
+        twins.same()
+        left = twins.both(lambda core: stats(core, history.queues[STRICT]))
+        assert (left.leased, left.pending) == ((1, 0) if verb == "too late" else (0, 0))
+        history.cancel(-1)
+        twins.same()
 
 
 # ---- histories -----------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from fencepost import Backoff
 from fencepost._workflow.outcomes import Completed, Suspended
 from fencepost.run import Run
 from harness_run import Calls, DeclinedError, Runs, completed, declined, failed
@@ -75,6 +76,31 @@ def test_a_signal_before_the_time_out_is_recorded_wins() -> None:
     runs.book.time += 60 * SECOND
     assert runs.book.signal("ok", "yes")
     assert completed(runs.go()) == "yes"
+
+
+def test_what_comes_meanwhile_shortens_no_backoff() -> None:
+    """The run goes on with what it waited for, and the step is tried at its own moment."""
+    tried: list[int] = []
+
+    def flaky() -> None:
+        tried.append(runs.book.time)
+        if len(tried) == 1:
+            raise DeclinedError
+
+    async def body(run: Run) -> None:
+        patient = run.options(max_attempts=2, backoff=Backoff(10, 1, 10, 0))
+        await asyncio.gather(patient.step("flaky", flaky), run.wait("word", str))
+
+    runs = Runs(body)
+    due_us = runs.book.time + 10 * SECOND
+    assert runs.go() == Suspended(due_us, ("flaky", "word"), asleep=False)
+    runs.book.time = due_us - 1
+    runs.book.signal("word", "go on")
+    assert runs.go() == Suspended(due_us, ("flaky",), asleep=True)
+    assert len(tried) == 1
+    runs.book.time = due_us
+    completed(runs.go())
+    assert len(tried) == 2
 
 
 def test_a_signal_cannot_answer_for_a_step(calls: Calls) -> None:

@@ -209,6 +209,28 @@ def test_a_sleeper_wakes_at_the_moment_it_sleeps_for(path: Path) -> None:
         assert bell(core)[:4] == (0, 1, 0, 0)
 
 
+def test_the_earliest_of_several_is_the_alarm(path: Path) -> None:
+    """
+    What is due later, in another queue or behind it in the same one, puts nothing off. Who is kept
+    from the processor for long sleeps through both moments: then once more.
+    """
+    with without(DEAF), opening(path, hand_us=REAL_CLOCK) as core:
+        queues = [define(core, "a"), define(core, "b")]
+
+        def one_after_the_other() -> bool:
+            before = bell(core).time
+            put(core, queues[0], delay_us=20_000)
+            put(core, queues[0], delay_us=490_000, priority=-1)
+            put(core, queues[1], delay_us=490_000)
+            ack(core, *take(core, queues, until_us=FOREVER))
+            slept = bell(core).time - before
+            while any(core.size(None, queue) for queue in queues):
+                ack(core, *take(core, queues, 3, until_us=FOREVER))
+            return slept == 1 and bell(core).time - before >= 2
+
+        until(one_after_the_other)
+
+
 def test_an_earlier_one_moves_the_alarm(path: Path) -> None:
     """What was to be slept for an hour is slept until the newer one is due."""
     with (

@@ -102,7 +102,7 @@ CORE_USERS = "_binding"  # the package that touches what cffi made
 
 # Files that nothing imports, because people and tools begin with them.
 ENTRIES = {"__init__", "__main__", "build_ffi", "conftest", "tidy", "sql", "testing", "cli"}
-ENTRIES |= {"_pytest", "analyze", "newer_python", "packaged"}  # of pytest, and of make
+ENTRIES |= {"_pytest", "analyze", "mutants", "newer_python", "packaged"}  # of pytest, and of make
 ENTRY_PREFIXES = ("test_", "bench_")
 ENTRY_FOLDERS = {"driver", "fuzz", "examples", "adapters", "programs", "relay"}
 
