@@ -13,6 +13,7 @@
 #include "fencepost.h"
 
 static _Atomic int64_t step_in = -1, memory_in = -1, write_in = -1, sync_in = -1;
+static _Atomic int kill_by = SIGKILL;
 static _Atomic int64_t io_in = -1, kill_in = -1;
 static _Atomic int64_t step_times, memory_times, write_times, sync_times, io_times;
 static _Atomic int64_t hits, steps, calls, live;
@@ -61,7 +62,7 @@ void fault_install(void) { (void)pthread_once(&once, install); }
 
 static void die(const char *name) {
   if (last_word != NULL) (void)snprintf(last_word, (size_t)last_word_bytes, "%s", name);
-  (void)kill(getpid(), SIGKILL);
+  (void)kill(getpid(), atomic_load(&kill_by));
 }
 
 int fault_step(const char *name) {
@@ -142,6 +143,11 @@ void fp_fault_kill(int64_t countdown) { atomic_store(&kill_in, countdown); }
 void fp_fault_last_word(char *into, int32_t bytes) {
   last_word = into;
   last_word_bytes = bytes;
+}
+
+void fp_fault_stop(int64_t countdown) {
+  atomic_store(&kill_by, SIGSTOP);
+  atomic_store(&kill_in, countdown);
 }
 
 void fp_fault_bell(int32_t without) { atomic_store(&missing, without); }

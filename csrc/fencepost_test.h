@@ -14,6 +14,7 @@ void fp_fault_io(int64_t countdown, int32_t times);
 void fp_fault_kill(int64_t countdown);                  /* SIGKILL at that statement step */
 /* Where that kill, of this process, leaves the name of its step: memory that others see, too. */
 void fp_fault_last_word(char *into, int32_t bytes);
+void fp_fault_stop(int64_t countdown);                  /* SIGSTOP there; no kill afterwards */
 void fp_fault_spoil(int32_t on);                        /* each transaction is made twice */
 /* Set before a store is opened: its bell has 1: no futex; 2: no listener, as where inotify has
 ** nothing left; 4: a deaf one, so that only a ring or the time wakes a sleeper. */

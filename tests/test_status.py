@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -128,3 +131,37 @@ def test_status_leaves_nothing_when_it_is_killed(path: Path) -> None:
     assert len(killed) > 2
     assert set(killed) == {"9 app.db"}
     assert last == "0 app.db"
+
+
+STOPPED = """
+import sys
+import fencepost
+from fencepost._binding.lib import lib
+
+lib.fp_fault_stop(int(sys.argv[2]))
+print(fencepost.status(sys.argv[1])["totals"]["pending"], flush=True)
+"""
+
+
+@pytest.mark.hostile
+def test_status_is_of_one_moment_though_somebody_comes(path: Path) -> None:
+    """Who reads the file as one that is nobody's notices that somebody was there, and reads anew."""
+    there = 0
+    for step in count():
+        with fencepost.open(path) as store:  # and leaves nothing beside the file
+            store.queue("q", int).enqueue(there)
+        there += 1
+        command = [sys.executable, "-c", STOPPED, str(path), str(step)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+            how = os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            assert how is not None
+            stopped = how.si_code == os.CLD_STOPPED
+            if stopped:
+                with fencepost.open(path) as store:
+                    store.queue("q", int).enqueue(there)
+                there += 1
+                os.kill(child.pid, signal.SIGCONT)
+            assert child.communicate()[0] == f"{there}\n", f"step {step}"
+        if not stopped:
+            break
+    assert step > 2
