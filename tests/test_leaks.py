@@ -1,7 +1,8 @@
-"""Stores that are opened and closed again and again leave nothing: no descriptor, no mapping."""
+"""Stores that are opened and closed again and again leave nothing, and neither do answers."""
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import sqlite3
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import pytest
 pytest.importorskip("fencepost._core_test")
 
 import fencepost
+from fencepost import StorageError, Store
 from harness_shim import nothing_left
 
 pytestmark = pytest.mark.hostile
@@ -82,6 +84,38 @@ def test_rounds_leave_nothing(tmp_path: Path, way: Callable[[Path], None], files
     with nothing_left():
         rounds(tmp_path, way, 20, files)
     assert mappings() <= before + 3  # of Python's own memory
+
+
+def ask(store: Store) -> None:
+    """What is answered with rows, with none, and with an error; in threads and in a coroutine."""
+    queue = store.queue("q", int)
+    queue.enqueue_many(range(3))
+    store.messages("pending")
+    assert queue.ack(queue.claim(3)) == []
+    assert queue.claim() == []
+    store.stats()
+    store.check()
+    assert store.message(10**9) is None
+    with store.transaction() as tx:
+        tx.execute("SELECT 1 UNION SELECT 2")
+        with pytest.raises(StorageError):
+            tx.execute("SELECT nothing")
+
+    async def beside() -> None:
+        await queue.aio.enqueue(1)
+        (claim,) = await queue.aio.claim()
+        await claim.ack()
+        assert await queue.aio.claim() == []
+
+    asyncio.run(beside())
+
+
+def test_answers_leave_no_memory(store: Store) -> None:
+    """What the core handed over is given back, whatever came of it."""
+    ask(store)
+    with nothing_left():
+        for _ in range(10):
+            ask(store)
 
 
 @pytest.mark.long
