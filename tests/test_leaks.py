@@ -112,7 +112,8 @@ def ask(store: Store) -> None:
 
 def test_answers_leave_no_memory(store: Store) -> None:
     """What the core handed over is given back, whatever came of it."""
-    ask(store)
+    for _ in range(5):  # what is kept for the next call is there by then
+        ask(store)
     with nothing_left():
         for _ in range(10):
             ask(store)
