@@ -88,6 +88,24 @@ def test_a_plain_handler_past_its_time_out_loses_its_message(app: App) -> None:
     assert told == [True]
 
 
+def test_what_a_handler_says_after_its_time_is_up_comes_too_late(app: App) -> None:
+    """It holds no queue any more, and its slot is free when it returns."""
+    gate = threading.Event()
+
+    @app.job(context=True, timeout=0.05, max_attempts=1)
+    def late(ctx: Context, again: bool) -> None:
+        if not again:
+            assert gate.wait(30)
+            raise fencepost.RetryLater(delay=3600, whole_queue=True)
+
+    with app.worker(threads=1):
+        first = late.enqueue(False)
+        until(lambda: first.status().state == "dead")
+        second = late.enqueue(True)
+        gate.set()
+        second.result(30)
+
+
 def test_a_coroutine_past_its_time_out_is_cancelled(app: App) -> None:
     """At its next await; after its last attempt the message is dead of the time-out."""
     cleaned = threading.Event()

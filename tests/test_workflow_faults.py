@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -10,6 +11,8 @@ import pytest
 
 import fencepost
 from fencepost import App, Run
+from fencepost._worker.flowdesk import FlowDesk, Pen
+from fencepost.spans import SECOND
 from harness_ladder import Arm, disarm, memory, steps
 from harness_worker import AT_ONCE, until
 
@@ -135,3 +138,24 @@ def test_a_record_that_cannot_be_written_uses_no_attempt(app: App) -> None:
     with app.worker(threads=1):
         assert handle.result(60) == 7
     assert ran == [1]
+
+
+def test_a_transact_that_is_said_twice_happens_once(app: App) -> None:
+    """Who does not know whether its commit is there says it again, and is told what is recorded."""
+    store = app.store
+    desk = FlowDesk(store._file, 1)
+    pen = Pen(desk, b"run", desk.flow.claim(b"run", 60 * SECOND, 60 * SECOND))
+    with store.transaction() as tx:
+        tx.execute("CREATE TABLE made (n)")
+
+    def effect(tx: fencepost.Transaction) -> bytes:
+        tx.execute("INSERT INTO made VALUES (1)")
+        return b"%d" % len(tx.execute("SELECT n FROM made"))
+
+    async def twice() -> list[bytes | None]:
+        return [await pen.transact("a", 0, effect) for _ in range(2)]
+
+    assert asyncio.run(twice()) == [b"1", b"1"]
+    desk.close()
+    with store.transaction() as tx:
+        assert tx.execute("SELECT count(*) FROM made") == [(1,)]
