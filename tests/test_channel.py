@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,22 @@ def test_a_verdict_that_is_refused_fails_only_its_own_message(app: App) -> None:
     assert dead.id == second.id
     assert dead.failure is not None
     assert dead.failure.kind == "unencodable"
+
+
+def test_a_claim_of_which_nothing_can_be_said_keeps_nobody_waiting(
+    app: App, foreign: Callable[[str], str]
+) -> None:
+    """Its queue is gone from a damaged file: that one is left to its lease, the others are said."""
+    lost, queue = app.store.queue("lost"), app.store.queue("q")
+    lost.enqueue(1)
+    queue.enqueue(2)
+    claims = [*lost.claim(), *queue.claim()]
+    foreign("DELETE FROM fencepost_queue WHERE name = 'lost'")
+    desk = Desk(app.store._file, {})
+    desk.add("q", [acked(claim._key) for claim in claims])
+    assert desk.exchange(None) == []
+    assert not desk
+    assert queue.size() == 0
 
 
 def test_verdicts_wait_while_the_store_is_busy(app: App, path: Path) -> None:
