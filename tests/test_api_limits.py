@@ -197,6 +197,21 @@ def test_a_queue_of_jobs_is_none_of_data(store: Store) -> None:
     app.store.close()
 
 
+def test_whether_messages_are_found_by_their_ids_changes_only_where_none_is(store: Store) -> None:
+    """What is in line would stand in no index, or in one that is not asked."""
+    queue = store.queue("q", int)
+    queue.enqueue(1)
+    found = store.queue("q", int, addressed=True)
+    with pytest.raises(InvalidArgument, match="cannot change while 1 messages are in line"):
+        found.enqueue(2)
+    (claim,) = queue.claim()
+    with pytest.raises(InvalidArgument, match="cannot change while 1 messages are in line"):
+        found.enqueue(2)
+    claim.ack()
+    found.enqueue(2)
+    assert found.size() == 1
+
+
 def test_a_payload_that_cannot_be_encoded_changes_nothing(store: Store, refused: Refused) -> None:
     queue = store.queue("q")
     queue.claim()

@@ -256,6 +256,24 @@ def test_what_was_put_off_on_purpose_does_not_age_meanwhile(core: Core) -> None:
         core.replay(array("q", [one, -1]), (4000 - 100) * SECOND, 0, apply=True)
 
 
+def test_only_what_is_dead_or_unknown_is_replayed(core: Core) -> None:
+    """What is kept of a message that was done, or cancelled, is no dead letter."""
+    queue = define(core, "q", lib.FP_PROFILE_OUTBOX)
+    fates = {
+        lib.FP_ACK: lib.FP_NOT_DEAD,
+        lib.FP_CANCEL: lib.FP_NOT_DEAD,
+        lib.FP_FAIL: lib.FP_DONE,
+        lib.FP_UNKNOWN: lib.FP_DONE,
+    }
+    for verb, answer in fates.items():
+        held = one(core, queue)
+        settle(core, said(held, verb))
+        for apply in (False, True):
+            assert core.replay(array("q", [held.id, -1]), 0, 0, apply=apply) == [answer]
+    assert len(take(core, queue, 9)) == 2
+    assert findings(core) == ""
+
+
 def test_an_old_request_cannot_wake_a_newer_death(core: Core) -> None:
     """A dead letter has a generation, which a replay names: the one that was seen."""
     queue = define(core, "q")

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("fencepost._core_test")
 
 from fencepost._binding.calls import Core
+from harness_bell import until
 from harness_core import (
     START,
     ack,
@@ -23,6 +24,8 @@ from harness_core import (
 )
 from harness_core import core as opened
 from harness_ended import BULK, FOREVER, again, end
+from harness_line import aside
+from harness_processes import finish, heard, start
 
 pytestmark = pytest.mark.hostile
 
@@ -115,4 +118,45 @@ def test_what_was_replayed_meanwhile_is_not_purged(core: Core) -> None:
     assert found is not None
     assert core.replay(array("q", [dead, found.generation]), 0, 0, apply=True) == [lib.FP_DONE]
     assert purge(core, lib.FP_STATE_DEAD) == 0
+    assert message(core, dead) is not None
+
+
+CHANGE = """
+import sqlite3
+connection = sqlite3.connect(path, isolation_level=None)
+connection.executescript("BEGIN IMMEDIATE; " + sys.argv[2])
+say("ready")
+sys.stdin.readline()
+connection.execute("COMMIT")
+"""
+
+
+ENDED_ANEW = {
+    "cancelled": "UPDATE fencepost_outcome SET state = 7;"
+    "UPDATE fencepost_tally SET dead = 0, cancelled = 1 WHERE queue > 0",
+    "dead again": f"UPDATE fencepost_outcome SET settled_at = {START + 5}",
+}
+
+
+@pytest.mark.parametrize("how", ENDED_ANEW)
+def test_what_ended_anew_between_the_look_and_the_purge_stays(
+    core: Core, path: Path, how: str
+) -> None:
+    """It is read once more when the turn has come."""
+    (dead,) = end(core, define(core, "q"), b"a", verb=lib.FP_FAIL)
+    said = 0, lib.FP_STATE_DEAD, START + 5, 100
+    steps = lib.fp_steps()
+    assert core.purge(*said, apply=False) == 1
+    look = lib.fp_steps() - steps
+    other = start(CHANGE, path, ENDED_ANEW[how])
+    assert heard(other) == "ready"
+    purged: list[int] = []
+    steps = lib.fp_steps()
+    with aside(lambda: purged.append(core.purge(*said, apply=True))):
+        until(lambda: lib.fp_steps() > steps + look)  # it has looked, and asks for the write lock
+        assert other.stdin is not None
+        other.stdin.write("go\n")
+        other.stdin.flush()
+    finish(other)
+    assert purged == [0]
     assert message(core, dead) is not None
