@@ -43,10 +43,10 @@ def test_a_claim_of_which_nothing_can_be_said_keeps_nobody_waiting(
     queue.enqueue(2)
     claims = [*lost.claim(), *queue.claim()]
     foreign("DELETE FROM fencepost_queue WHERE name = 'lost'")
-    desk = Desk(app.store._file, {})
-    desk.add("q", [acked(claim._key) for claim in claims])
-    assert desk.exchange(None) == []
-    assert not desk
+    channel = Channel(app.store._file, {})
+    channel.add("q", [acked(claim._key) for claim in claims])
+    assert channel.exchange(None) == []
+    assert not channel
     assert queue.size() == 0
 
 

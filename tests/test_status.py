@@ -145,7 +145,7 @@ print(fencepost.status(sys.argv[1])["totals"]["pending"], flush=True)
 
 @pytest.mark.hostile
 def test_status_is_of_one_moment_though_somebody_comes(path: Path) -> None:
-    """Who reads the file as one that is nobody's notices that somebody was there, and reads anew."""
+    """Who read the file as one that is nobody's notices that somebody was there, and reads anew."""
     there = 0
     for step in count():
         with fencepost.open(path) as store:  # and leaves nothing beside the file

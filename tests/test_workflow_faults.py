@@ -11,7 +11,7 @@ import pytest
 
 import fencepost
 from fencepost import App, Run
-from fencepost._worker.flowdesk import FlowDesk, Pen
+from fencepost._worker.flowwriter import FlowWriter, PassWriter
 from fencepost.spans import SECOND
 from harness_ladder import Arm, disarm, memory, steps
 from harness_worker import AT_ONCE, until
@@ -143,8 +143,8 @@ def test_a_record_that_cannot_be_written_uses_no_attempt(app: App) -> None:
 def test_a_transact_that_is_said_twice_happens_once(app: App) -> None:
     """Who does not know whether its commit is there says it again, and is told what is recorded."""
     store = app.store
-    desk = FlowDesk(store._file, 1)
-    pen = Pen(desk, b"run", desk.flow.claim(b"run", 60 * SECOND, 60 * SECOND))
+    writer = FlowWriter(store._file, 1)
+    held = PassWriter(writer, b"run", writer.flow.claim(b"run", 60 * SECOND, 60 * SECOND))
     with store.transaction() as tx:
         tx.execute("CREATE TABLE made (n)")
 
@@ -153,9 +153,9 @@ def test_a_transact_that_is_said_twice_happens_once(app: App) -> None:
         return b"%d" % len(tx.execute("SELECT n FROM made"))
 
     async def twice() -> list[bytes | None]:
-        return [await pen.transact("a", 0, effect) for _ in range(2)]
+        return [await held.transact("a", 0, effect) for _ in range(2)]
 
     assert asyncio.run(twice()) == [b"1", b"1"]
-    desk.close()
+    writer.close()
     with store.transaction() as tx:
         assert tx.execute("SELECT count(*) FROM made") == [(1,)]
