@@ -360,19 +360,31 @@ static int check_file(check *c, fp_error *err) {
   return stmt_end(&s, err);
 }
 
+static int recount(check *c, fp_error *err) {
+  int64_t highest = 0;
+  int code = read_queues(c, err);
+  if (code == FP_OK) code = read_lanes(c, err);
+  if (code == FP_OK) code = read_line(c, err);
+  if (code == FP_OK) code = merge(c, err);
+  if (code == FP_OK) code = gauge_check_flow(c->t, c->p, &highest, err);
+  met(c, highest);
+  if (code == FP_OK) check_tally(c);
+  if (code == FP_OK) code = check_lanes(c, err);
+  return code == FP_OK ? check_keys(c, err) : code;
+}
+
+/* A page that makes no sense ends what has met it: that is a finding, and hides no other. */
+static int say_damage(check *c, int code, fp_error *err) {
+  if (code == FP_OK || (err->sqlite_code & 0xff) != SQLITE_CORRUPT) return code;
+  gauge_say(c->p, "The file is damaged: %s [%s].", err->message, err->statement);
+  err_clear(err);
+  return FP_OK;
+}
+
 int gauge_check(txn *t, bool full, pack *p, fp_error *err) {
   check c = {.t = t, .p = p};
-  int64_t highest = 0;
-  int code = read_queues(&c, err);
-  if (code == FP_OK) code = read_lanes(&c, err);
-  if (code == FP_OK) code = read_line(&c, err);
-  if (code == FP_OK) code = merge(&c, err);
-  if (code == FP_OK) code = gauge_check_flow(t, p, &highest, err);
-  met(&c, highest);
-  if (code == FP_OK) check_tally(&c);
-  if (code == FP_OK) code = check_lanes(&c, err);
-  if (code == FP_OK) code = check_keys(&c, err);
-  if (code == FP_OK && full) code = check_file(&c, err);
+  int code = full ? say_damage(&c, check_file(&c, err), err) : FP_OK; /* the cause comes first */
+  if (code == FP_OK) code = say_damage(&c, recount(&c, err), err);
   mem_free(c.stands);
   mem_free(c.queues);
   mem_free(c.lanes);

@@ -110,7 +110,7 @@ def test_a_priority_that_cannot_be_is_damage_and_no_place_in_line(
     assert ack(core, held) == [lib.FP_DONE]
     assert message(core, one + 1) is not None
     assert [claim.body for claim in take(core, queue)] == [b"2"]
-    assert "Message" in findings(core)[0]
+    assert any("Message" in one for one in findings(core))
 
 
 @pytest.mark.parametrize("name", ["x'0001'", "x''", "'" + "l" * 300 + "'"])

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
-from fencepost import App, Context
+import pytest
+
+from fencepost import App, Context, Delivery, Run
+from fencepost._binding.calls import FP
+from harness_outside import Outside
 from harness_worker import lease, until
 
 
@@ -86,3 +93,55 @@ def test_h15_a_payload_from_another_version(path: Path) -> None:
     assert pickled.size() == 1
     for one in (newer, app):
         one.store.close()
+
+
+def test_an_older_worker_beside_a_newer_library_writes_nothing_more(
+    path: Path, outside: Outside, caplog: pytest.LogCaptureFixture
+) -> None:
+    """
+    What runs at the upgrade ends without being settled, and the worker with a clear word. Whoever
+    knows the schema hands it out again when its lease is over, or at once if its process ends.
+    """
+    app = App(path)
+    gate, ran = threading.Event(), Counter[str]()
+
+    def wait(what: str) -> str:
+        ran[what] += 1
+        assert gate.wait(30)
+        return what
+
+    @app.job
+    def job() -> str:
+        return wait("job")
+
+    @app.workflow
+    async def flow(run: Run) -> str:
+        return await run.step("step", wait, "step")
+
+    mail = app.outbox("mail", int, on_unknown="retry", lease=1)
+
+    @mail.handler
+    def deliver(d: Delivery[int]) -> None:
+        wait("mail")
+
+    lease(app.store, 1)
+    wakeups = FP.PROFILE_WAKEUP, {"lease_us": 1_000_000}
+    app.store._file.core.queue_define(None, b"workflows", *wakeups)
+    handles: list[Any] = [job.enqueue(), flow.start()]
+    mail.send("somewhere", 1)
+    worker = app.worker(threads=3).start()
+    until(lambda: len(ran) == 3)
+    outside.change(path, "UPDATE fencepost_meta SET version = version + 1")
+    before = outside.dump(path)
+    gate.set()
+    until(lambda: not worker.running)
+    assert "the worker ends: this file has schema version" in caplog.text
+    worker.stop(grace=1)
+    assert outside.dump(path) == before
+    outside.change(path, "UPDATE fencepost_meta SET version = version - 1")
+    with app.worker(threads=3):
+        assert [handle.result(60) for handle in handles] == ["job", "step"]
+        until(lambda: app.store.stats()["queues"]["mail"]["done"])
+    assert set(ran.values()) == {2}
+    assert app.store.check(full=True) == []
+    app.store.close()
