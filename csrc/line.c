@@ -59,6 +59,23 @@ void facts_free(facts *f) {
   *f = (facts){0};
 }
 
+int line_outcome_of(txn *t, int64_t id, line_outcome *e, fp_error *err) {
+  *e = (line_outcome){.id = id};
+  stmt s = stmt_use(&t->d->sql, SQL_OUTCOME_GET);
+  put_i64(&s, "id", id);
+  if (stmt_row(&s)) {
+    e->found = true;
+    e->queue = get_i64(&s, "queue");
+    (void)get_i64(&s, "kind");
+    e->state = get_i64(&s, "state");
+    e->settled_at = get_i64(&s, "settled_at");
+    e->attempts = get_i64(&s, "attempts");
+    e->token = get_i64(&s, "token");
+    e->generation = get_i64(&s, "generation");
+  }
+  return stmt_end(&s, err);
+}
+
 int line_put(txn *t, const place *at, fp_error *err) {
   stmt s = stmt_use(&t->d->sql, SQL_DUE_PUT);
   put_i64(&s, "turn", at->turn);
@@ -190,12 +207,9 @@ int line_locate(txn *t, int64_t id, bool *found, place *at, fp_error *err) {
   if (code == FP_OK && !*found && p->field[ADDRESSED]) code = by_index(t, found, at, err);
   if (code == FP_OK && !*found && !p->field[ADDRESSED]) code = by_hint(t, found, at, err);
   if (code == FP_OK && !*found && !p->field[ADDRESSED]) {
-    bool ended = false;
-    stmt s = stmt_use(&t->d->sql, SQL_OUTCOME_GET);
-    put_i64(&s, "id", id);
-    ended = stmt_row(&s);
-    code = stmt_end(&s, err);
-    if (code == FP_OK && !ended) {
+    line_outcome e;
+    code = line_outcome_of(t, id, &e, err);
+    if (code == FP_OK && !e.found) {
       code = err_set(err, FP_INVALID, "message %lld is of a bulk queue and has been claimed or "
                                       "moved: only addressed queues find it by its id",
                      (long long)id);

@@ -29,6 +29,13 @@ typedef struct facts {
 int line_facts(txn *t, int64_t id, facts *f, fp_error *err);
 void facts_free(facts *f);
 
+/* How a message has ended. */
+typedef struct line_outcome {
+  bool found; /* false: it has not, or nothing of that was kept */
+  int64_t id, queue, state, settled_at, attempts, token, generation;
+} line_outcome;
+int line_outcome_of(txn *t, int64_t id, line_outcome *e, fp_error *err);
+
 /* What is known of a failure; at NULL: not said. */
 typedef struct failure {
   span kind, code, text;

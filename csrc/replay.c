@@ -2,30 +2,8 @@
 
 #include "key.h"
 
-typedef struct ended {
-  bool found;
-  int64_t state, attempts, token, generation;
-} ended;
-
-static int outcome_of(txn *t, int64_t id, ended *e, fp_error *err) {
-  *e = (ended){0};
-  stmt s = stmt_use(&t->d->sql, SQL_OUTCOME_GET);
-  put_i64(&s, "id", id);
-  if (stmt_row(&s)) {
-    e->found = true;
-    (void)get_i64(&s, "queue");
-    (void)get_i64(&s, "kind");
-    e->state = get_i64(&s, "state");
-    (void)get_i64(&s, "settled_at");
-    e->attempts = get_i64(&s, "attempts");
-    e->token = get_i64(&s, "token");
-    e->generation = get_i64(&s, "generation");
-  }
-  return stmt_end(&s, err);
-}
-
 /* Reads and decides; writes nothing. */
-static int decide(txn *t, int64_t id, const ended *e, const facts *f, int64_t generation,
+static int decide(txn *t, int64_t id, const line_outcome *e, const facts *f, int64_t generation,
                   int32_t *answer, fp_error *err) {
   int64_t owner = 0;
   *answer = FP_DONE;
@@ -55,14 +33,14 @@ static int take_key(txn *t, const facts *f, int64_t id, fp_error *err) {
 
 /* What is dead has a new start. What is unknown may have been sent so often, and goes on counting:
 ** the operator's retry is its next attempt, and the last one if they were used up. */
-static int64_t attempts_of(const ended *e, const facts *f) {
+static int64_t attempts_of(const line_outcome *e, const facts *f) {
   if (e->state == FP_STATE_DEAD) return 0;
   bool used_up = f->max_attempts > 0 && e->attempts >= f->max_attempts;
   return used_up ? f->max_attempts - 1 : e->attempts;
 }
 
-static int bring_back(txn *t, int64_t id, const ended *e, const facts *f, int64_t due, span note,
-                      fp_error *err) {
+static int bring_back(txn *t, int64_t id, const line_outcome *e, const facts *f, int64_t due,
+                      span note, fp_error *err) {
   const failure word = {.kind = LITERAL("replayed"), .text = note};
   const policy *p;
   int64_t room = 0;
@@ -100,9 +78,9 @@ int replay(txn *t, void *argument, fp_error *err) {
   int code = FP_OK;
   for (int32_t i = 0; code == FP_OK && i < g->count; i++) {
     int64_t id = g->pairs[2 * i];
-    ended e;
+    line_outcome e;
     facts f;
-    code = outcome_of(t, id, &e, err);
+    code = line_outcome_of(t, id, &e, err);
     if (code == FP_OK) code = line_facts(t, id, &f, err);
     if (code != FP_OK) return code;
     code = decide(t, id, &e, &f, g->pairs[2 * i + 1], &g->answers[i], err);
@@ -118,7 +96,8 @@ int replay(txn *t, void *argument, fp_error *err) {
 /* ---- the operator's word ---- */
 
 /* Its outcome is another one now; its key and its place in the lane went when it became unknown. */
-static int resolve(txn *t, int64_t id, const ended *e, const facts *f, span note, fp_error *err) {
+static int resolve(txn *t, int64_t id, const line_outcome *e, const facts *f, span note,
+                   fp_error *err) {
   const policy *p;
   bool released;
   const failure word = {.kind = LITERAL("confirmed"), .text = note};
@@ -147,9 +126,9 @@ int confirm(txn *t, void *argument, fp_error *err) {
   int code = FP_OK;
   for (int32_t i = 0; code == FP_OK && i < g->count; i++) {
     int64_t id = g->pairs[2 * i], generation = g->pairs[2 * i + 1];
-    ended e;
+    line_outcome e;
     facts f;
-    code = outcome_of(t, id, &e, err);
+    code = line_outcome_of(t, id, &e, err);
     if (code == FP_OK) code = line_facts(t, id, &f, err);
     if (code != FP_OK) return code;
     bool current = generation < 0 || generation == e.generation;

@@ -11,24 +11,6 @@ enum { HOUR = 3600 }; /* seconds: how late keys are met that another process gav
 
 /* ---- one message ---- */
 
-typedef struct ended {
-  int64_t id, queue, state, settled_at;
-} ended;
-
-static int read_ended(txn *t, int64_t id, bool *found, ended *e, fp_error *err) {
-  stmt s = stmt_use(&t->d->sql, SQL_OUTCOME_GET);
-  put_i64(&s, "id", id);
-  *found = stmt_row(&s);
-  if (*found) {
-    e->id = id;
-    e->queue = get_i64(&s, "queue");
-    (void)get_i64(&s, "kind");
-    e->state = get_i64(&s, "state");
-    e->settled_at = get_i64(&s, "settled_at");
-  }
-  return stmt_end(&s, err);
-}
-
 /* The key answers on until `until_us`, or, where that has passed, it is free. */
 static int part_from_key(txn *t, const facts *f, int64_t id, int64_t until_us, fp_error *err) {
   if (f->key.at == NULL || f->life == FP_LIFE_NONE) return FP_OK;
@@ -43,7 +25,7 @@ static int part_from_key(txn *t, const facts *f, int64_t id, int64_t until_us, f
   return stmt_end(&s, err);
 }
 
-static int drop(txn *t, const ended *e, int64_t until_us, fp_error *err) {
+static int drop(txn *t, const line_outcome *e, int64_t until_us, fp_error *err) {
   facts f;
   int code = line_facts(t, e->id, &f, err);
   if (code == FP_OK) code = part_from_key(t, &f, e->id, until_us, err);
@@ -120,10 +102,9 @@ int retain_purge(txn *t, purge *g, fp_error *err) {
   int code = FP_OK;
   g->purged = 0;
   for (int32_t i = 0; code == FP_OK && i < g->count; i++) {
-    bool found;
-    ended e;
-    code = read_ended(t, g->ids[i], &found, &e, err);
-    if (code != FP_OK || !found || e.settled_at >= g->before_us) continue;
+    line_outcome e;
+    code = line_outcome_of(t, g->ids[i], &e, err);
+    if (code != FP_OK || !e.found || e.settled_at >= g->before_us) continue;
     bool is_done = e.state == FP_DONE_UNLISTED || e.state == FP_DONE_LISTED;
     if (e.state != g->state && !(g->state == FP_DONE_UNLISTED && is_done)) continue;
     code = drop(t, &e, INT64_MIN, err);
@@ -153,12 +134,11 @@ static int drop_found(slice *v, fp_error *err) {
   txn *t = v->t;
   int code = FP_OK;
   for (int32_t i = 0; code == FP_OK && i < v->found.count; i++) {
-    bool found;
-    ended e;
+    line_outcome e;
     const policy *p = NULL;
-    code = read_ended(t, v->found.ids[i], &found, &e, err);
-    if (code == FP_OK && found) code = db_policy(t->d, e.queue, &p, err);
-    if (code != FP_OK || !found) continue;
+    code = line_outcome_of(t, v->found.ids[i], &e, err);
+    if (code == FP_OK && e.found) code = db_policy(t->d, e.queue, &p, err);
+    if (code != FP_OK || !e.found) continue;
     int64_t until_us = e.settled_at + policy_key_window(p);
     if (until_us > t->now_us) {
       v->r->keys_us = earlier(v->r->keys_us, until_us);

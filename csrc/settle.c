@@ -221,18 +221,10 @@ static int renew(txn *t, place *at, int64_t lease_us, fp_error *err) {
 
 /* The claim is not there any more: was it this very token that ended it? */
 static int told_before(txn *t, int64_t id, int64_t token, int32_t *answer, fp_error *err) {
-  *answer = FP_LOST;
-  stmt s = stmt_use(&t->d->sql, SQL_OUTCOME_GET);
-  put_i64(&s, "id", id);
-  if (stmt_row(&s)) {
-    (void)get_i64(&s, "queue");
-    (void)get_i64(&s, "kind");
-    (void)get_i64(&s, "state");
-    (void)get_i64(&s, "settled_at");
-    (void)get_i64(&s, "attempts");
-    if (token != 0 && get_i64(&s, "token") == token) *answer = FP_ALREADY;
-  }
-  return stmt_end(&s, err);
+  line_outcome e;
+  int code = line_outcome_of(t, id, &e, err);
+  *answer = token != 0 && e.token == token ? FP_ALREADY : FP_LOST;
+  return code;
 }
 
 static int carry_out(txn *t, const fp_verdict *v, const char **blob, int32_t *answer,
@@ -344,12 +336,9 @@ int settle_cancel(txn *t, void *argument, fp_error *err) {
       g->answers[i] = FP_DONE;
       code = settle_cancel_at(t, &at, true, err);
     } else {
-      bool ended;
-      stmt s = stmt_use(&t->d->sql, SQL_OUTCOME_GET);
-      put_i64(&s, "id", g->ids[i]);
-      ended = stmt_row(&s);
-      code = stmt_end(&s, err);
-      g->answers[i] = ended ? FP_ALREADY : FP_GONE;
+      line_outcome e;
+      code = line_outcome_of(t, g->ids[i], &e, err);
+      g->answers[i] = e.found ? FP_ALREADY : FP_GONE;
     }
   }
   return code;
