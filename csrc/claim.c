@@ -280,7 +280,7 @@ static int take_queue(taking *k, int64_t queue, claim_gap *empty, fp_error *err)
   while (code == FP_OK && turn != 0) {
     if (due_at <= t->now_us) code = take_level(k, turn, err);
     if (code != FP_OK || k->stop || k->room == 0) break;
-    code = claim_next_level(t, queue + 1, &turn, &due_at, err);
+    code = line_next_level(t, (queue + 1) << 8, &turn, &due_at, err);
   }
   if (code != FP_OK) return code;
   if (k->rows->count == before) {

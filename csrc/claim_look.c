@@ -5,21 +5,10 @@ int64_t claim_holders(const txn *t) {
   return t->now_us < t->d->head.grace_until ? 0 : INT64_MAX;
 }
 
-int claim_next_level(txn *t, int64_t end, int64_t *turn, int64_t *due_at, fp_error *err) {
-  bool found;
-  stmt s = stmt_use(&t->d->sql, SQL_NEXT_TURN);
-  put_i64(&s, "turn", *turn);
-  put_i64(&s, "queue_end", end << 8);
-  found = stmt_row(&s);
-  *turn = found ? get_i64(&s, "turn") : 0;
-  *due_at = found ? get_i64(&s, "due_at") : INT64_MAX;
-  return stmt_end(&s, err);
-}
-
 int claim_first_level(txn *t, int64_t queue, claim_gap *empty, int64_t *turn, int64_t *due_at,
                        fp_error *err) {
   *turn = (queue << 8) - 1;
-  int code = claim_next_level(t, QUEUE_MAX + 1, turn, due_at, err);
+  int code = line_next_level(t, (QUEUE_MAX + 1) << 8, turn, due_at, err);
   *empty = (claim_gap){queue, *turn == 0 ? QUEUE_MAX + 1 : *turn >> 8};
   if (empty->end != queue) *turn = 0;
   return code;
@@ -44,7 +33,7 @@ static int look_at(txn *t, const policy *p, claim_gap *empty, int64_t *next_us, 
     if (due_at < held) due_at = held;
     if (due_at < *next_us) *next_us = due_at;
     if (*next_us <= t->now_us) return FP_OK;
-    code = claim_next_level(t, p->queue + 1, &turn, &due_at, err);
+    code = line_next_level(t, (p->queue + 1) << 8, &turn, &due_at, err);
   }
   return code;
 }
@@ -68,7 +57,7 @@ static int look_occupied(txn *t, const policy *p, claim_gap *empty, int64_t *lap
       if (found_us < *lapsed_us) *lapsed_us = found_us;
       code = stmt_end(&s, err);
     }
-    if (code == FP_OK) code = claim_next_level(t, p->queue + 1, &turn, &due_at, err);
+    if (code == FP_OK) code = line_next_level(t, (p->queue + 1) << 8, &turn, &due_at, err);
   }
   if (code == FP_OK && t->now_us >= t->d->head.grace_until) limit_saw(t, p->queue, *lapsed_us);
   return code;

@@ -22,8 +22,6 @@ static inline int64_t claim_for_places(const fp_take *take, const policy *p, int
   return p->field[CONCURRENCY] != 0 ? take->limit - take->ahead - taken : INT64_MAX;
 }
 
-/* The level behind *turn, of queues below `end`; 0: none. */
-int claim_next_level(txn *t, int64_t end, int64_t *turn, int64_t *due_at, fp_error *err);
 /* The first level of a queue; 0: it is empty, and the gap tells up to where all are. */
 int claim_first_level(txn *t, int64_t queue, claim_gap *empty, int64_t *turn, int64_t *due_at,
                       fp_error *err);

@@ -1,5 +1,7 @@
 #include "gauge.h"
 
+#include "line.h"
+
 /* ---- counts ---- */
 
 /* What is known of one queue's line. */
@@ -37,18 +39,10 @@ static int lapsed_in(txn *t, int64_t turn, int64_t leased, dues *d, fp_error *er
 /* Turn by turn: priority levels are few. */
 static int dues_of(txn *t, int64_t queue, int64_t leased, dues *d, fp_error *err) {
   *d = (dues){.oldest = -1, .next = -1};
-  int64_t turn = (queue << 8) - 1, first = 0;
+  int64_t turn = (queue << 8) - 1, first;
   for (;;) {
-    stmt s = stmt_use(&t->d->sql, SQL_NEXT_TURN);
-    put_i64(&s, "turn", turn);
-    put_i64(&s, "queue_end", (queue + 1) << 8);
-    bool found = stmt_row(&s);
-    if (found) {
-      turn = get_i64(&s, "turn");
-      first = get_i64(&s, "due_at");
-    }
-    int code = stmt_end(&s, err);
-    if (code != FP_OK || !found) return code;
+    int code = line_next_level(t, (queue + 1) << 8, &turn, &first, err);
+    if (code != FP_OK || turn == 0) return code;
     if (first <= t->now_us) {
       if (d->oldest < 0 || first < d->oldest) d->oldest = first;
       code = lapsed_in(t, turn, leased, d, err);

@@ -168,12 +168,10 @@ static void next_outcome(check *c, stmt *s, outcome_row *o) {
 static int check_lane_of(check *c, const message_row *m, const stand *at, fp_error *err) {
   lane_count *l = NULL;
   if (m->lane.at != NULL) {
-    stmt s = stmt_use(&c->t->d->sql, SQL_LANE_GET);
-    put_i64(&s, "queue", m->queue);
-    put_text(&s, "name", m->lane);
-    if (stmt_row(&s)) l = lane_of(c, get_i64(&s, "number"));
-    int code = stmt_end(&s, err);
+    int64_t number;
+    int code = line_lane(c->t, m->queue, m->lane, &number, err);
     if (code != FP_OK) return code;
+    if (number != 0) l = lane_of(c, number);
     if (l == NULL) {
       gauge_say(c->p, "The lane of message %lld, which is in line, has no row.", (long long)m->id);
     }

@@ -76,6 +76,24 @@ int line_outcome_of(txn *t, int64_t id, line_outcome *e, fp_error *err) {
   return stmt_end(&s, err);
 }
 
+int line_next_level(txn *t, int64_t end, int64_t *turn, int64_t *due_at, fp_error *err) {
+  stmt s = stmt_use(&t->d->sql, SQL_NEXT_TURN);
+  put_i64(&s, "turn", *turn);
+  put_i64(&s, "queue_end", end);
+  bool found = stmt_row(&s);
+  *turn = found ? get_i64(&s, "turn") : 0;
+  *due_at = found ? get_i64(&s, "due_at") : INT64_MAX;
+  return stmt_end(&s, err);
+}
+
+int line_lane(txn *t, int64_t queue, span name, int64_t *number, fp_error *err) {
+  stmt s = stmt_use(&t->d->sql, SQL_LANE_GET);
+  put_i64(&s, "queue", queue);
+  put_text(&s, "name", name);
+  *number = stmt_row(&s) ? get_i64(&s, "number") : 0;
+  return stmt_end(&s, err);
+}
+
 int line_put(txn *t, const place *at, fp_error *err) {
   stmt s = stmt_use(&t->d->sql, SQL_DUE_PUT);
   put_i64(&s, "turn", at->turn);
@@ -167,18 +185,13 @@ static int by_index(txn *t, bool *found, place *at, fp_error *err) {
 }
 
 static int waiting_place(txn *t, const facts *f, bool *found, place *at, fp_error *err) {
+  int64_t number;
+  int code = line_lane(t, f->queue, f->lane, &number, err);
   *found = false;
-  stmt s = stmt_use(&t->d->sql, SQL_LANE_GET);
-  put_i64(&s, "queue", f->queue);
-  put_text(&s, "name", f->lane);
-  if (stmt_row(&s)) {
-    *found = true;
-    at->turn = -get_i64(&s, "number");
-    at->due_at = 0;
-  }
-  int code = stmt_end(&s, err);
-  if (code == FP_OK && *found) code = probe(t, found, at, err);
-  return code;
+  if (code != FP_OK || number == 0) return code;
+  at->turn = -number;
+  at->due_at = 0;
+  return probe(t, found, at, err);
 }
 
 /* This handle's own claims know their place; a hint, which the probe proves. */

@@ -36,6 +36,12 @@ typedef struct line_outcome {
 } line_outcome;
 int line_outcome_of(txn *t, int64_t id, line_outcome *e, fp_error *err);
 
+/* A level is all that stands under one turn. From *turn to the next one before `end`, and the first
+** moment there; *turn 0: there is none. */
+int line_next_level(txn *t, int64_t end, int64_t *turn, int64_t *due_at, fp_error *err);
+/* The number of a lane; 0: it has none, so that nobody is in it. */
+int line_lane(txn *t, int64_t queue, span name, int64_t *number, fp_error *err);
+
 /* What is known of a failure; at NULL: not said. */
 typedef struct failure {
   span kind, code, text;

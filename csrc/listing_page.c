@@ -70,22 +70,12 @@ static int walk(page *g, int id, int64_t before_us, bool *stranger, fp_error *er
   return stmt_end(&s, err);
 }
 
-static int next_turn(page *g, int64_t end, bool *found, fp_error *err) {
-  stmt s = stmt_use(&g->t->d->sql, SQL_NEXT_TURN);
-  put_i64(&s, "turn", g->turn);
-  put_i64(&s, "queue_end", end);
-  *found = stmt_row(&s);
-  if (*found) g->turn = get_i64(&s, "turn");
-  return stmt_end(&s, err);
-}
-
 /* From where the page stands to the last turn before `end`, each between the two moments. */
 static int walk_turns(page *g, int64_t end, int64_t since_us, int64_t before_us, fp_error *err) {
-  bool found = true;
-  int code = FP_OK;
-  while (code == FP_OK && found && !g->full) {
+  while (!g->full) {
     bool stranger = false;
-    code = walk(g, SQL_LIST_TIES, before_us, &stranger, err);
+    int64_t turn, first;
+    int code = walk(g, SQL_LIST_TIES, before_us, &stranger, err);
     if (code == FP_OK && !g->full && !stranger) {
       code = walk(g, SQL_LIST_LATER, before_us, &stranger, err);
     }
@@ -93,20 +83,13 @@ static int walk_turns(page *g, int64_t end, int64_t since_us, int64_t before_us,
     g->moment = g->id = INT64_MAX; /* this turn is done */
     g->full = g->looks++ >= LISTING_LOOKS;
     if (g->full) return code;
-    code = next_turn(g, end, &found, err);
-    if (code == FP_OK && found) g->moment = since_us == INT64_MIN ? INT64_MIN : since_us - 1;
+    turn = g->turn;
+    code = line_next_level(g->t, end, &turn, &first, err);
+    if (code != FP_OK || turn == 0) return code;
+    g->turn = turn;
+    g->moment = since_us == INT64_MIN ? INT64_MIN : since_us - 1;
   }
-  return code;
-}
-
-/* The number of the lane that the filter names; 0: nobody waits there. */
-static int lane_number(page *g, int64_t *number, fp_error *err) {
-  *number = 0;
-  stmt s = stmt_use(&g->t->d->sql, SQL_LANE_GET);
-  put_i64(&s, "queue", g->f->queue);
-  put_text(&s, "name", (span){g->f->lane, g->f->lane_bytes});
-  if (stmt_row(&s)) *number = get_i64(&s, "number");
-  return stmt_end(&s, err);
+  return FP_OK;
 }
 
 /* Those behind the head of their lane; their rows all carry the moment 0. */
@@ -119,7 +102,7 @@ static int walk_lanes(page *g, bool from_start, fp_error *err) {
   }
   if (g->f->queue != 0 && g->f->lane_bytes >= 0) {
     int64_t number;
-    code = lane_number(g, &number, err);
+    code = line_lane(g->t, g->f->queue, (span){g->f->lane, g->f->lane_bytes}, &number, err);
     if (code != FP_OK || number == 0) return code;
     if (from_start) g->turn = -number - 1;
     end = -number + 1;

@@ -31,14 +31,13 @@ typedef struct slice {
 ** row, because a lease that has run out is nobody's there. */
 static int next_level(txn *t, slice *s, fp_error *err) {
   bool grace = t->now_us < t->d->head.grace_until;
-  stmt q = stmt_use(&t->d->sql, SQL_NEXT_TURN);
-  put_i64(&q, "turn", s->at.turn);
-  put_i64(&q, "queue_end", INT64_MAX);
-  s->over = !stmt_row(&q);
-  if (!s->over) s->at.turn = get_i64(&q, "turn");
+  int64_t turn = s->at.turn, first;
+  int code = line_next_level(t, INT64_MAX, &turn, &first, err);
+  s->over = turn == 0;
+  if (!s->over) s->at.turn = turn;
   s->at.due_at = grace ? INT64_MIN : t->now_us;
   s->at.id = INT64_MAX;
-  return stmt_end(&q, err);
+  return code;
 }
 
 static place read_row(stmt *q, const reach *stands, int64_t worker) {
