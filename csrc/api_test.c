@@ -73,6 +73,17 @@ int fp_pragma(fp_store *store, const char *sql, int64_t *value, fp_error *err) {
   return code;
 }
 
+int fp_elsewhere(const char *path, const char *sql, fp_error *err) {
+  sqlite3 *handle = NULL;
+  err_clear(err);
+  int rc = sqlite3_open_v2(path, &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_EXRESCODE, NULL);
+  if (rc == SQLITE_OK) rc = sqlite3_busy_timeout(handle, 10000);
+  if (rc == SQLITE_OK) rc = sqlite3_exec(handle, sql, NULL, NULL, NULL);
+  int code = rc == SQLITE_OK ? FP_OK : err_from_db(err, handle, rc, "elsewhere");
+  (void)sqlite3_close(handle);
+  return code;
+}
+
 void fp_bell(fp_store *store, int64_t counts[8]) {
   bell *b = &store->bell;
   int64_t asleep = 0;

@@ -127,9 +127,9 @@ static int fence(db *d, fp_error *err) {
   return rc == SQLITE_OK ? FP_OK : err_from_db(err, d->handle, rc, "checkpoint");
 }
 
-static void unmake(const char *made) {
+/* What stands beside it once it is closed: where SQLite could not remove it, it is for nothing. */
+static void clear_sides(const char *made) {
   path_text name;
-  (void)unlink(made);
   for (int i = 0; i < COUNT_OF(side); i++) {
     if (is_there(made, side[i], name)) (void)unlink(name);
   }
@@ -147,9 +147,10 @@ static int copy(db *from, const char *path, bool over, bool back, fp_error *err)
   if (code == FP_OK && back) code = fence(&to, err);
   db_close(&to);
   db_close(from);
+  if (there) clear_sides(made);
   if (code == FP_OK) code = disk_sync(made, err);
   if (code == FP_OK) code = disk_publish(made, path, over, err);
-  if (code != FP_OK && there) unmake(made);
+  if (code != FP_OK && there) (void)unlink(made);
   return code;
 }
 

@@ -27,6 +27,7 @@ typedef struct held {
 struct platter {
   platter *next;
   char *path;
+  char *was; /* its path before it moved, which the platter may still have; NULL: it did not */
   char *image;
   int64_t bytes, room;
   held *first, **last;
@@ -188,15 +189,19 @@ void crash_made(const char *folder) {
   crash_unlock();
 }
 
-void crash_kept(const char *folder) {
-  size_t bytes = strlen(folder);
+void crash_moved(const char *from, const char *to) {
   crash_lock();
-  for (young *y = disk.folders; y != NULL; y = y->next) {
-    const char *name = y->path + bytes;
-    bool in_it = strncmp(y->path, folder, bytes) == 0 && strrchr(y->path, '/') == name;
-    y->kept = y->kept || in_it;
+  platter *p = crash_named(from);
+  if (p != NULL) {
+    p->was = p->path;
+    p->path = copy_of(to);
   }
   crash_unlock();
+}
+
+static bool stands_in(const char *path, const char *folder) {
+  size_t bytes = strlen(folder);
+  return strncmp(path, folder, bytes) == 0 && strrchr(path, '/') == path + bytes;
 }
 
 /* ---- the power cut ---- */
@@ -209,8 +214,8 @@ static void lose_folder(const young *y) {
   }
 }
 
-static void become(const platter *p) {
-  int file = open(p->path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+static void become(const platter *p, const char *path) {
+  int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
   if (file < 0) abort();
   for (int64_t at = 0; at < p->bytes;) {
     ssize_t wrote = write(file, p->image + at, (size_t)(p->bytes - at));
@@ -228,8 +233,10 @@ static void cut_power(void) {
   for (platter *p = disk.platters; p != NULL; p = p->next) {
     settle(p, FATES, mood);
     if (!p->named) continue;
+    bool back = p->was != NULL && dice(2) == 0;
+    if (back) (void)unlink(p->path);
     if (!p->lost && (p->kept || dice(2) == 0)) {
-      become(p);
+      become(p, back ? p->was : p->path);
     } else {
       (void)unlink(p->path);
     }
@@ -237,16 +244,44 @@ static void cut_power(void) {
   /* Removed, and the folder was not synced: there again, unless another got the name. */
   for (const platter *p = disk.platters; p != NULL; p = p->next) {
     bool again = !p->named && p->kept && !p->lost && access(p->path, F_OK) != 0;
-    if (again && dice(2) == 0) become(p);
+    if (again && dice(2) == 0) become(p, p->path);
   }
   (void)kill(getpid(), SIGKILL);
 }
 
-int crash_synced(platter *p, bool folder) {
+/* A sync begins. True: the power goes when it has taken effect. */
+static bool cut_follows(void) {
   bool cut = disk.cut_in == 0;
   disk.syncs++;
   if (disk.cut_in >= 0) disk.cut_in--;
   if (cut && !disk.cut_after) cut_power();
+  return cut;
+}
+
+void crash_synced_file(const char *path) {
+  crash_lock();
+  platter *p = crash_named(path);
+  if (p != NULL) (void)crash_synced(p, false);
+  crash_unlock();
+}
+
+void crash_kept(const char *folder) {
+  crash_lock();
+  bool cut = cut_follows();
+  for (young *y = disk.folders; y != NULL; y = y->next) {
+    y->kept = y->kept || stands_in(y->path, folder);
+  }
+  for (platter *p = disk.platters; p != NULL; p = p->next) {
+    if (!stands_in(p->path, folder)) continue;
+    p->kept = p->named;
+    p->was = NULL;
+  }
+  if (cut) cut_power();
+  crash_unlock();
+}
+
+int crash_synced(platter *p, bool folder) {
+  bool cut = cut_follows();
   int rc = fault_sync();
   if (rc != SQLITE_OK) {
     settle(p, FATES, (int)dice(MOODS));

@@ -38,12 +38,17 @@ int crash_synced(platter *p, bool folder); /* a result code; may be the end of t
 void crash_removed(const char *path);
 void crash_folder_synced(void); /* the one of the files */
 
-/* For who makes folders: that name is in doubt until the folder it stands in is synced. */
+/* For who makes folders and moves files past SQLite: such a name is in doubt until the folder it
+** stands in is synced, and until then a file that moved may be where it was. */
 void crash_made(const char *folder);
-void crash_kept(const char *folder); /* the names in it */
+void crash_moved(const char *from, const char *to); /* where nothing was */
+void crash_kept(const char *folder);                /* the names in it */
+void crash_synced_file(const char *path);
 #else
 #define crash_made(folder) ((void)0)
+#define crash_moved(from, to) ((void)0)
 #define crash_kept(folder) ((void)0)
+#define crash_synced_file(path) ((void)0)
 #endif
 
 #endif

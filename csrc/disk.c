@@ -165,6 +165,7 @@ int disk_sync(const char *path, fp_error *err) {
 #else
   bool synced = fsync(fd) == 0;
 #endif
+  if (synced) crash_synced_file(path);
   int code = synced ? FP_OK : say_why(err, path, "synced");
   (void)close(fd);
   return code;
@@ -190,6 +191,7 @@ int disk_publish(const char *made, const char *path, bool over, fp_error *err) {
     if (errno != EEXIST) return say_why(err, path, "put in its place");
     return err_set(err, FP_INVALID, "%s is there already, and is not replaced", path);
   }
+  crash_moved(made, path);
   keep_name(path);
   return FP_OK;
 }

@@ -36,6 +36,8 @@ int64_t fp_sql_status(fp_store *store, int32_t op);
 int64_t fp_sql_status_of(fp_store *store, int32_t index, int32_t op); /* of one statement */
 /* How SQLite will run that statement: a record a line, 1 value: text_bytes; blob: text. */
 int fp_explain(fp_store *store, int32_t index, fp_rows *rows, fp_error *err);
+/* Runs that on a connection of its own, as another program does, and closes it. */
+int fp_elsewhere(const char *path, const char *sql, fp_error *err);
 /* What the writing connection answers to that PRAGMA. */
 int fp_pragma(fp_store *store, const char *sql, int64_t *value, fp_error *err);
 int64_t fp_places(fp_store *store);                     /* claims this handle keeps the place of */

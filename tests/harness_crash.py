@@ -18,16 +18,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import harness_scenes as scene
-from fencepost._binding.calls import Core, OpenTx
-from fencepost._binding.guest import Guest
+from fencepost._binding import calls
+from fencepost._binding.calls import checked
 from fencepost.errors import StorageError
 from harness_cases import CASES, Case
-from harness_core import Held, define, lib, opened, put, settle, take
+from harness_core import lib, opened, put
 from harness_core import tx as transaction
 from harness_kill import DONE, PREPARED, Fate, Killer, Say, serve
-from harness_ladder import FOR_EVER, Arm, Ladder, findings
+from harness_ladder import FOR_EVER, Arm, Ladder, disarm, findings, told
 from harness_looks import LOOKS
 from harness_outside import Outside
+from harness_sky import Child, Plan, Sky, run, run_alone
 
 NEVER = -1
 HEALTHY = "healthy"
@@ -39,14 +40,6 @@ class Cut(NamedTuple):
     at: int
     after: bool
     seed: int
-
-
-class Child(NamedTuple):
-    """What a life is given: its voice, its file, and another process that can look at it."""
-
-    say: Say
-    path: Path
-    outside: Outside
 
 
 def arm(cut: list[Any]) -> None:
@@ -108,6 +101,53 @@ def fill(me: Child, cut: list[Any]) -> None:
     end(cut)
 
 
+COMMITS = """
+    BEGIN IMMEDIATE;
+    INSERT INTO mine VALUES (7);
+    INSERT INTO fencepost_enqueue (queue, kind, body, key) VALUES ('jobs', 'k', x'61', 'k');
+    INSERT INTO fencepost_settle (id, token, verb) VALUES ({id}, {token}, 'ack');
+    COMMIT
+"""
+
+
+def door(me: Child, cut: list[Any]) -> None:
+    """Another program's commit through the door, with a row of its own."""
+    core = opened(me.path)
+    run_alone(core, "CREATE TABLE mine (x)")
+    held = scene.one_held(core)
+    me.say(PREPARED)
+    before = lib.fp_syncs()
+    arm(cut)
+    sql = COMMITS.format(id=held.id, token=held.token)
+    checked(lib.fp_elsewhere, str(me.path).encode(), sql.encode())
+    me.say(DONE)
+    me.say(f"{lib.fp_syncs() - before}")
+    end(cut)
+
+
+def copying(me: Child, what: str) -> Callable[[], None]:
+    """What makes `dest.db`: a backup, or a restored file; and a backup that is there already."""
+    core = opened(me.path)
+    scene.one_held(core)
+    backup, dest = (str(me.path.with_name(name)).encode() for name in ("backup.db", "dest.db"))
+    core.backup(backup, over=False)
+    if what == "restore":
+        return partial(calls.restore, backup, dest)
+    return partial(core.backup, dest, over=False)
+
+
+def copy(me: Child, what: str, cut: list[Any]) -> None:
+    """Until the copy has its name, and after that."""
+    make = copying(me, what)
+    me.say(PREPARED)
+    before = lib.fp_syncs()
+    arm(cut)
+    make()
+    me.say(DONE)
+    me.say(f"{lib.fp_syncs() - before}")
+    end(cut)
+
+
 def refused(me: Child, name: str, cut: list[Any] | None) -> None:
     """The operation's commit cannot be synced, and that is its end: by the power, or a kill."""
     case = case_of(name)
@@ -125,18 +165,46 @@ def refused(me: Child, name: str, cut: list[Any] | None) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def failing(me: Child, name: str, what: str, times: int) -> None:
-    """The ladder: writes or syncs fail one after the other, the same handle goes on."""
-    arms: dict[str, Arm] = {
+def arms(times: int) -> dict[str, Arm]:
+    return {
         "full": lambda rung: lib.fp_fault_write(rung, times, 1),
         "broken": lambda rung: lib.fp_fault_write(rung, times, 0),
         "unsynced": lambda rung: lib.fp_fault_sync(rung, times),
         "unreadable": lambda rung: lib.fp_fault_io(rung, times),
     }
+
+
+def failing(me: Child, name: str, what: str, times: int) -> None:
+    """The ladder: writes or syncs fail one after the other, the same handle goes on."""
     ladder = Ladder(case_of(name), me.path.parent, me.outside)
-    rungs = ladder.climb(arms[what])
+    rungs = ladder.climb(arms(times)[what])
     ladder.end()
     me.say(f"{rungs} rungs")
+
+
+def failing_copy(me: Child, name: str, what: str, times: int) -> None:
+    """The same for copies: one that fails leaves nothing, also under no other name."""
+    make, rung, hits = copying(me, name), 0, 1
+    failures: list[StorageError] = []
+    there = sorted(me.path.parent.iterdir())
+    while hits:
+        arms(times)[what](rung)
+        try:
+            make()
+        except StorageError as error:
+            failures.append(error)
+        hits = lib.fp_fault_hits()
+        disarm()
+        dest = me.path.with_name("dest.db")
+        if dest.exists():
+            assert me.outside.rows(dest, "PRAGMA integrity_check") == [["ok"]]
+            dest.unlink()
+        assert sorted(me.path.parent.iterdir()) == there, f"rung {rung} left something behind"
+        rung += 1
+    # SQLite's own check of a copy takes a page that it cannot read for damage.
+    strange = [one for one in failures if not told(one) and "is damaged" not in str(one)]
+    assert strange == [], strange
+    me.say(f"{len(failures)} rungs")
 
 
 def crowd(me: Child, cut: list[Any]) -> None:
@@ -172,16 +240,6 @@ def look(me: Child) -> None:
     core.close()
 
 
-class Plan(NamedTuple):
-    """Of a weather. `fails`: some syncs fail; `lies`: none does anything."""
-
-    seed: int
-    steps: int
-    normal: bool = False
-    fails: bool = False
-    lies: bool = False
-
-
 def weather(me: Child, asked: list[Any]) -> None:
     """
     Operations at random, each in one commit with a row that says what it did; checkpoints are
@@ -210,88 +268,16 @@ def weather(me: Child, asked: list[Any]) -> None:
     lib.fp_crash_now(plan.seed)
 
 
-class Sky:
-    """One process of a weather: the handle, and what it holds."""
-
-    def __init__(self, me: Child, dice: random.Random, normal: bool) -> None:
-        self._me, self._dice, self._normal = me, dice, normal
-        self._held: list[Held] = []
-        self._begun: set[Held] = set()
-        self.core = self._opened()
-        self._outbox = scene.outbox(self.core, max_attempts=0)
-        self._inbox = define(self.core, "inbox", lib.FP_PROFILE_INBOX, max_attempts=0)
-        self._queues = [scene.jobs(self.core, max_attempts=0), self._outbox, self._inbox]
-
-    def again(self) -> None:
-        """Closes, which checkpoints and removes the WAL, and opens."""
-        self.core.close()
-        self.core = self._opened()
-
-    def _opened(self) -> Core:
-        core = opened(self._me.path, normal=self._normal)
-        often = self._dice.choice([12, 100])
-        for pragma in (f"wal_autocheckpoint = {often}", "journal_size_limit = 8000"):
-            core._number(lib.fp_pragma, f"PRAGMA {pragma}".encode())
-        return core
-
-    def step(self, number: int) -> None:
-        way = self._dice.random()
-        if way < 0.2 and len(self._held) < 5:
-            self._claim()
-        with transaction(self.core) as tx:
-            if self._held and way < 0.6:
-                said = self._settle(self._held.pop(), way, tx)
-            else:
-                said = self._put(number, tx)
-            run(tx, f"INSERT INTO history VALUES ({number}, {said})")
-
-    def _settle(self, held: Held, way: float, tx: OpenTx) -> str:
-        """What is sent begins first, and may end as what nobody can answer for."""
-        verb, said = lib.FP_ACK, "ended"
-        if held.queue == self._outbox and held not in self._begun:
-            verb, said = lib.FP_BEGIN, "begun"
-            self._begun.add(held)
-            self._held.append(held)
-        elif way > 0.5:
-            verb, said = lib.FP_RETRY, "tried"
-        elif held in self._begun and way > 0.4:
-            verb = lib.FP_UNKNOWN
-        lease = -1 if verb == lib.FP_BEGIN else 0
-        assert settle(self.core, scene.say(held, verb, lease), tx=tx) == [lib.FP_DONE]
-        return f"'{said}', {held.id}"
-
-    def _put(self, number: int, tx: OpenTx) -> str:
-        columns: dict[str, Any] = {"lanes": [self._dice.choice([None, b"x", b"y"])]}
-        queue = self._dice.choice(self._queues)
-        if queue == self._inbox:
-            columns.update(keys=[b"%d" % number], life=lib.FP_LIFE_LASTING, digests=bytes(32))
-        body = self._dice.randbytes(self._dice.choice([10, 300, 9000]))
-        (message,) = put(self.core, queue, body, tx=tx, **columns)
-        return f"'sent', {message}"
-
-    def _claim(self) -> None:
-        claims = take(self.core, self._queues, 2)
-        for claim in claims:
-            self._me.say(f"token {claim.token}")
-        self._held += claims
-
-
-def run(tx: OpenTx, sql: str) -> None:
-    with Guest(tx, sql) as guest:
-        guest.run(1, b"")
-
-
-def run_alone(core: Core, sql: str) -> None:
-    with transaction(core) as tx:
-        run(tx, sql)
-
-
 def case_of(name: str) -> Case:
     return next(one for one in (*CASES, *LOOKS) if one.name == name)
 
 
 LIVES: dict[str, Callable[..., None]] = {
-    life.__name__: life for life in (a_case, begin, crowd, fill, refused, failing, look, weather)
+    life.__name__: life
+    for life in (
+        *(a_case, begin, copy, crowd, door, fill),
+        *(refused, failing, failing_copy, look, weather),
+    )
 }
 
 
@@ -306,8 +292,10 @@ def live(outside: Outside, say: Say, path: Path, name: str, *asked: Any) -> None
 class Machine:
     """Power cuts, and the reboots after them, of one file."""
 
-    def __init__(self, killer: Killer, folder: Path, outside: Outside) -> None:
-        self.path = folder / "app.db"
+    def __init__(
+        self, killer: Killer, folder: Path, outside: Outside, name: str = "app.db"
+    ) -> None:
+        self.path = folder / name
         self._killer = killer
         self._outside = outside
 

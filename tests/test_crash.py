@@ -156,6 +156,41 @@ def test_a_power_cut_does_not_take_folders_away_that_were_made(
         assert machine.rows("SELECT count(*) FROM fencepost_message") == [[1]]
 
 
+def test_a_power_cut_in_another_programs_commit_leaves_all_or_nothing(machine: Machine) -> None:
+    """Its row, what it put in and what it settled through the door."""
+    mine = "SELECT (SELECT count(*) FROM mine), (SELECT count(*) FROM fencepost_message)"
+    mine += ", (SELECT count(*) FROM fencepost_outcome)"
+    count = syncs(machine.cut(crash.door, at_the_end(0)))
+    assert count > 0
+    for cut in [*cuts(count, range(8)), at_the_end(1), at_the_end(2)]:
+        said = machine.cut(crash.door, cut).said
+        assert machine.complaints() == [], cut
+        found = machine.rows(mine)
+        assert found in ([[0, 3, 0]], [[1, 4, 1]]), cut
+        assert found == [[1, 4, 1]] or DONE not in said, cut
+
+
+@pytest.mark.parametrize("what", ["backup", "restore"])
+def test_a_power_cut_leaves_a_whole_copy_or_none(
+    what: str, machine: Machine, killer: Killer, outside: Outside
+) -> None:
+    """Under its name; what was made under another one may lie there in any state."""
+    dest = Machine(killer, machine.path.parent, outside, "dest.db")
+    there = set()
+    count = syncs(machine.cut(crash.copy, what, at_the_end(0)))
+    assert count >= 1
+    for cut in [*cuts(count, range(6)), at_the_end(1), at_the_end(2)]:
+        said = machine.cut(crash.copy, what, cut).said
+        assert said[0] == PREPARED
+        assert machine.complaints() == [], cut
+        there.add(dest.path.exists())
+        assert dest.path.exists() or DONE not in said, cut
+        if dest.path.exists():
+            assert dest.complaints() == [], cut
+            assert dest.rows("SELECT count(*) FROM fencepost_due") == [[3]]
+    assert there == {True, False}
+
+
 # ---- histories -----------------------------------------------------------------------------------
 
 
@@ -253,6 +288,17 @@ def test_a_disk_that_cannot_be_read_changes_nothing(case: Case, machine: Machine
     itself then, so that whoever went on would commit each further statement alone.
     """
     assert climb(machine, case, "unreadable", 1) > 2
+
+
+@pytest.mark.parametrize("times", [1, FOR_EVER])
+@pytest.mark.parametrize("disk", ["full", "broken", "unreadable"])
+@pytest.mark.parametrize("what", ["backup", "restore"])
+def test_a_copy_on_a_failing_disk_leaves_nothing_behind(
+    what: str, disk: str, times: int, machine: Machine
+) -> None:
+    said, _ = machine.cut(crash.failing_copy, what, disk, times)
+    assert said[-1].endswith("rungs"), said
+    assert int(said[-1].split()[0]) > 5
 
 
 @pytest.mark.long
