@@ -42,7 +42,7 @@ USES = [
     "typing_extensions",
 ]
 # What a test may run besides Python; no compiler is among them.
-PROGRAMS = ["bash", "cat", "env", "kill", "ls", "nm", "ps", "sh", "sleep", "stty", "true", "uname"]
+PROGRAMS = ["bash", "cat", "env", "kill", "ls", "nm", "sh", "sleep", "stty", "true", "uname"]
 
 
 def run(command: Sequence[str | Path], *, env: Mapping[str, str] | None = None, cwd: Path) -> None:
