@@ -154,10 +154,12 @@ def test_what_cannot_be_a_workflow_is_refused_when_it_is_declared(app: App) -> N
     @app.workflow
     async def taken(run: Run) -> None: ...
 
+    def plain() -> None: ...
+
     with pytest.raises(InvalidArgument, match="already"):
-        app.job(name="taken")(print)
+        app.job(name="taken")(plain)
     with pytest.raises(InvalidArgument, match="workflows"):
-        app.job(queue="workflows")(print)
+        app.job(queue="workflows")(plain)
     with pytest.raises(InvalidArgument, match="another one"):
         app.queue("workflows", int)
 
