@@ -169,7 +169,7 @@ int flow_fork(txn *t, void *argument, fp_error *err) {
   run r;
   int64_t seq = INT64_MAX;
   int code = run_get(t, g->id, &r, err);
-  if (code == FP_OK && !r.found) {
+  if (code == FP_OK && (!r.found || r.message == 0)) { /* or it is on its way out */
     return err_set(err, FP_GONE, "there is no run '%.*s'", (int)g->id.bytes, g->id.at);
   }
   if (code == FP_OK && g->key.at != NULL) code = record_seq(t, g->id, g->key, &seq, err);
@@ -203,7 +203,8 @@ int flow_resume(txn *t, void *argument, fp_error *err) {
   run r;
   int code = run_get(t, g->id, &r, err);
   bool rests = r.found && (r.state == FP_RUN_FAILED || r.state == FP_RUN_PARKED);
-  g->answer = r.found ? FP_ALREADY : FP_GONE;
+  g->answer = !r.found || (rests && r.message == 0) ? FP_GONE : FP_ALREADY;
+  if (g->answer == FP_GONE) return code;
   if (code != FP_OK || !rests) return code;
   const int64_t pair[2] = {r.message, -1};
   replaying back = {.count = 1, .pairs = pair, .apply = true, .answers = &g->answer};

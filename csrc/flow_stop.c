@@ -94,7 +94,7 @@ int flow_cancel(txn *t, void *argument, fp_error *err) {
 /* What is kept of the wake-up of a run that has ended. */
 static int drop_outcome(txn *t, const run *r, fp_error *err) {
   int64_t id = r->message;
-  purge g = {.before_us = INT64_MAX, .limit = 1, .ids = &id, .count = 1};
+  purge g = {.before_us = INT64_MAX, .limit = 1, .ids = &id, .count = 1, .whole = true};
   g.state = r->state == FP_RUN_DONE        ? FP_DONE_UNLISTED
             : r->state == FP_RUN_CANCELLED ? FP_CANCELLED
                                            : FP_STATE_DEAD;
@@ -111,9 +111,10 @@ static int drop_replayed(txn *t, const run *r, fp_error *err) {
 
 /* Of a run that is not live: all that is left, its records aside. */
 static int drop_rest(txn *t, span id, const run *r, fp_error *err) {
-  int code = drop_outcome(t, r, err);
-  if (code == FP_OK) code = drop_replayed(t, r, err);
-  return code == FP_OK ? run_forget(t, r->message, id, err) : code;
+  int64_t room = INT64_MAX;
+  int code = r->message != 0 ? drop_outcome(t, r, err) : FP_OK;
+  if (code == FP_OK && r->message != 0) code = drop_replayed(t, r, err);
+  return code == FP_OK ? run_forget(t, r->message, id, &room, err) : code;
 }
 
 static int cancel_plain(txn *t, int64_t queue, span id, fp_error *err) {
@@ -152,21 +153,18 @@ static int find_old(txn *t, const sweep *g, pack *ids, fp_error *err) {
   return code == FP_OK && ids->failed ? err_memory(err) : code;
 }
 
-/* Records of one run, at most `room` of them, oldest first; *all: none is left. */
-static int drop_some(txn *t, span id, int64_t *room, bool *all, fp_error *err) {
-  int64_t seq = 0, gone = 0, seen = 0;
-  *all = true;
-  stmt s = stmt_use(&t->d->sql, SQL_RECORD_PAGE);
-  put_text(&s, "workflow", id);
-  put_i64(&s, "seq", 0);
-  while (*all && stmt_row(&s)) {
-    *all = seen++ < *room;
-    if (*all) seq = get_i64(&s, "seq");
-  }
-  int code = stmt_end(&s, err);
-  if (code == FP_OK && seq > 0) code = record_drop(t, id, seq, &gone, err);
-  *room -= gone + 1;
-  return code;
+/* One of whose records too many are there for one slice goes on as a run that nothing of it can be
+** had of: no resume, no replay and no fork runs its steps again that were recorded. */
+static int purge_one(txn *t, span id, int64_t *room, bool *all, fp_error *err) {
+  run r;
+  int code = run_get(t, id, &r, err);
+  if (code == FP_OK) code = record_drop_some(t, id, room, all, err);
+  if (code != FP_OK) return code;
+  if (*all) return drop_rest(t, id, &r, err);
+  if (r.message == 0) return FP_OK;
+  code = run_part(t, id, r.state, err);
+  if (code == FP_OK) code = drop_outcome(t, &r, err);
+  return code == FP_OK ? drop_replayed(t, &r, err) : code;
 }
 
 int flow_purge(txn *t, void *argument, fp_error *err) {
@@ -179,16 +177,15 @@ int flow_purge(txn *t, void *argument, fp_error *err) {
   if (!g->apply) g->purged = ids.count;
   for (int32_t i = 0; code == FP_OK && g->apply && i < ids.count; i++) {
     span id = {ids.blob + at, ids.records[i]};
-    run r;
-    bool all = false;
     if (id.bytes < 0) continue; /* damage: nobody can ask for it */
     at += id.bytes;
-    if (room > 0) code = drop_some(t, id, &room, &all, err);
-    if (!all) g->more = true;
-    if (code != FP_OK || !all) break;
-    code = run_get(t, id, &r, err);
-    if (code == FP_OK) code = drop_rest(t, id, &r, err);
-    g->purged++;
+    bool all = false;
+    code = purge_one(t, id, &room, &all, err);
+    if (all) g->purged++;
+    if (!all || room <= 0) {
+      g->more = g->more || !all || i + 1 < ids.count;
+      break;
+    }
   }
   pack_free(&ids);
   return code;

@@ -133,6 +133,22 @@ int record_drop(txn *t, span workflow, int64_t seq, int64_t *gone, fp_error *err
   return code;
 }
 
+int record_drop_some(txn *t, span workflow, int64_t *room, bool *all, fp_error *err) {
+  int64_t seq = 0, gone = 0, seen = 0;
+  *all = true;
+  stmt s = stmt_use(&t->d->sql, SQL_RECORD_PAGE);
+  put_text(&s, "workflow", workflow);
+  put_i64(&s, "seq", 0);
+  while (*all && stmt_row(&s)) {
+    *all = seen++ < *room;
+    if (*all) seq = get_i64(&s, "seq");
+  }
+  int code = stmt_end(&s, err);
+  if (code == FP_OK && seq > 0) code = record_drop(t, workflow, seq, &gone, err);
+  *room -= gone;
+  return code;
+}
+
 int record_drop_links(txn *t, span workflow, fp_error *err) {
   stmt s = stmt_use(&t->d->sql, SQL_RECORD_DROP_LINKS);
   put_text(&s, "workflow", workflow);

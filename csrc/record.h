@@ -40,6 +40,8 @@ int record_page(txn *t, span workflow, int64_t after, int32_t limit, pack *p, bo
                 fp_error *err);
 /* Those up to `seq` go. */
 int record_drop(txn *t, span workflow, int64_t seq, int64_t *gone, fp_error *err);
+/* At most *room of them, oldest first, which are then taken off it; *all: none is left. */
+int record_drop_some(txn *t, span workflow, int64_t *room, bool *all, fp_error *err);
 int record_drop_links(txn *t, span workflow, fp_error *err);
 /* Those before `seq`, under another id that has none; links stay behind. */
 int record_copy(txn *t, span workflow, int64_t seq, span copy, fp_error *err);

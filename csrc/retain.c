@@ -7,7 +7,10 @@
 #include "policy.h"
 #include "run.h"
 
-enum { HOUR = 3600 }; /* seconds: how late keys are met that another process gave their end */
+enum {
+  HOUR = 3600,                  /* seconds: how late keys are met that another process ended */
+  RECORDS_MAX = SMALL(5000, 3)  /* of runs, that go in one transaction */
+};
 
 /* ---- one message ---- */
 
@@ -25,12 +28,13 @@ static int part_from_key(txn *t, const facts *f, int64_t id, int64_t until_us, f
   return stmt_end(&s, err);
 }
 
-static int drop(txn *t, const line_outcome *e, int64_t until_us, fp_error *err) {
+/* *records: of runs, that may go with it. */
+static int drop(txn *t, const line_outcome *e, int64_t until_us, int64_t *records, fp_error *err) {
   facts f;
   int code = line_facts(t, e->id, &f, err);
   if (code == FP_OK) code = part_from_key(t, &f, e->id, until_us, err);
   if (code == FP_OK && f.life == FP_LIFE_LIVE && f.kind != 0) {
-    code = run_forget(t, e->id, f.key, err);
+    code = run_forget(t, e->id, f.key, records, err);
   }
   facts_free(&f);
   if (code == FP_OK) code = txn_drop(t, SQL_MESSAGE_DROP, e->id, err);
@@ -100,6 +104,7 @@ int retain_find(txn *t, purge *g, int64_t *walked, fp_error *err) {
 
 int retain_purge(txn *t, purge *g, fp_error *err) {
   int code = FP_OK;
+  int64_t records = g->whole ? INT64_MAX : RECORDS_MAX;
   g->purged = 0;
   for (int32_t i = 0; code == FP_OK && i < g->count; i++) {
     line_outcome e;
@@ -107,7 +112,7 @@ int retain_purge(txn *t, purge *g, fp_error *err) {
     if (code != FP_OK || !e.found || e.settled_at >= g->before_us) continue;
     bool is_done = e.state == FP_DONE_UNLISTED || e.state == FP_DONE_LISTED;
     if (e.state != g->state && !(g->state == FP_DONE_UNLISTED && is_done)) continue;
-    code = drop(t, &e, INT64_MIN, err);
+    code = drop(t, &e, INT64_MIN, &records, err);
     g->purged++;
   }
   return code;
@@ -120,6 +125,7 @@ typedef struct slice {
   retention *r;
   purge found;    /* what is to go next */
   int32_t limit;  /* messages that may still go */
+  int64_t records; /* and of runs */
   int32_t looks;  /* rows that may still be looked at */
   int64_t purged;
 } slice;
@@ -144,7 +150,7 @@ static int drop_found(slice *v, fp_error *err) {
       v->r->keys_us = earlier(v->r->keys_us, until_us);
       v->r->keys_next_us = earlier(v->r->keys_next_us, until_us);
     }
-    code = drop(t, &e, until_us, err);
+    code = drop(t, &e, until_us, &v->records, err);
     v->purged++;
     v->limit--;
   }
@@ -293,7 +299,8 @@ static int keys(slice *v, bool *through, fp_error *err) {
 
 int retain_slice(txn *t, retention *r, int32_t limit, int64_t *purged, bool *more, fp_error *err) {
   static int (*const stage[])(slice *, bool *, fp_error *) = {listed, unlisted, keys};
-  slice v = {.t = t, .r = r, .limit = limit, .looks = RETAIN_LOOKS};
+  slice v = {.t = t, .r = r, .limit = limit, .looks = RETAIN_LOOKS,
+             .records = RECORDS_MAX};
   bool through = true;
   v.found.ids = mem_get(limit * (int64_t)sizeof(int64_t));
   if (v.found.ids == NULL) return err_memory(err);

@@ -6,7 +6,7 @@
 **   3. Dead and unknown ones stay until an operator purges them; a purge frees the key at once.
 **
 ** With a message go its outcome, its progress and, where it is its time, its key, all at once; with
-** the wake-up of a run goes the run. */
+** the wake-up of a run goes the run; what is long of its history goes later, in slices. */
 #ifndef FENCEPOST_RETAIN_H
 #define FENCEPOST_RETAIN_H
 
@@ -42,6 +42,7 @@ typedef struct purge {
   int32_t limit;
   int64_t *ids;      /* room for `limit` of them; the caller's */
   int32_t count;     /* found */
+  bool whole;        /* what goes of a run goes all at once */
   int64_t purged;    /* and gone */
 } purge;
 

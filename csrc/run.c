@@ -152,12 +152,23 @@ int run_left(txn *t, const place *at, span id, int64_t outcome, const failure *w
   return tell_parent(t, parent, key, outcome, why, result, err);
 }
 
-int run_forget(txn *t, int64_t message, span id, fp_error *err) {
+int run_part(txn *t, span id, int64_t state, fp_error *err) {
+  stmt s = stmt_use(&t->d->sql, SQL_RUN_PART);
+  put_i64(&s, "state", state);
+  put_text(&s, "id", id);
+  int code = stmt_end(&s, err);
+  return code == FP_OK ? pass_drop(t, id, err) : code;
+}
+
+int run_forget(txn *t, int64_t message, span id, int64_t *room, fp_error *err) {
   run r;
-  int64_t gone;
+  bool all;
   int code = run_get(t, id, &r, err);
   if (code != FP_OK || !r.found || r.message != message) return code;
-  code = record_drop(t, id, INT64_MAX, &gone, err);
+  code = record_drop_some(t, id, room, &all, err);
+  if (code == FP_OK && !all) {
+    return run_part(t, id, r.state == FP_RUN_DONE ? FP_RUN_DONE : FP_RUN_CANCELLED, err);
+  }
   if (code == FP_OK) code = pass_drop(t, id, err);
   if (code != FP_OK) return code;
   stmt s = stmt_use(&t->d->sql, SQL_RUN_DROP);

@@ -35,8 +35,12 @@ int run_leased(txn *t, int64_t message, int64_t token, int64_t until_us, fp_erro
 int run_left(txn *t, const place *at, span id, int64_t outcome, const failure *why, span result,
              fp_error *err);
 
-/* All that is there of the run of that wake-up: its records, its pass, itself. */
-int run_forget(txn *t, int64_t message, span id, fp_error *err);
+/* All that is there of the run of that wake-up: its records, its pass, itself. At most *room of its
+** records go at a time; where there are more, it is parted from, and called cancelled. */
+int run_forget(txn *t, int64_t message, span id, int64_t *room, fp_error *err);
+/* Its history is not whole any more: it has no wake-up from now on (0), so that nobody goes on with
+** it. What is left of it goes when runs of that state do. */
+int run_part(txn *t, span id, int64_t state, fp_error *err);
 
 /* ---- children ---- */
 

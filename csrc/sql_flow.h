@@ -60,6 +60,7 @@
     " failure_kind = :failure_kind, failure_text = :failure_text, ended_at = :ended_at"         \
     " WHERE id = :id")                                                                          \
   X(RUN_PARKED, "UPDATE fencepost_run SET state = 4 WHERE id = :id AND state = 3")              \
+  X(RUN_PART, "UPDATE fencepost_run SET message = 0, state = :state WHERE id = :id")            \
   X(RUN_DROP, "DELETE FROM fencepost_run WHERE id = :id")                                       \
   X(RUN_ARGS, "SELECT args FROM fencepost_run WHERE id = :id")                                  \
   X(RUNS_LIVE, SQL_RUN_SHOWN " AND ended_at IS NULL AND rowid < :rowid ORDER BY rowid DESC")    \

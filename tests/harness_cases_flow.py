@@ -37,6 +37,16 @@ def waiting(core: Core) -> Scene:
     return at
 
 
+def failed_at_length(core: Core) -> Scene:
+    """A run that has failed, with more records than go at once."""
+    at, held = begin(core)
+    for number in range(5):
+        at.record(held, b"step %d" % number)
+    at.end(held, FP.END_FAIL, kind=b"error")
+    core.hand(MONTH_LATER)
+    return at
+
+
 def rearmed(core: Core) -> Out:
     """A pass that has not seen what came; its last attempt."""
     at = scene(core)
@@ -142,6 +152,16 @@ def delete_a_run(core: Core, at: Context) -> None:
 @case(ended)
 def purge_a_run(core: Core, at: Context) -> None:
     assert at.flow.purge(FP.RUN_DONE, MONTH_LATER, 10, apply=True) == (1, False)
+
+
+@case(failed_at_length)
+def purge_a_part_of_a_run(core: Core, at: Context) -> None:
+    assert at.flow.purge(FP.RUN_FAILED, MONTH_LATER, 3, apply=True) == (0, True)
+
+
+@case(failed_at_length)
+def purge_the_dead_letter_of_a_long_run(core: Core, at: Context) -> None:
+    assert core.purge(0, lib.FP_STATE_DEAD, MONTH_LATER, 100, apply=True) == 1
 
 
 # ---- passes --------------------------------------------------------------------------------------
