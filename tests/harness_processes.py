@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -82,3 +84,24 @@ def all_of(processes: list[subprocess.Popen[str]]) -> list[list[Any]]:
     for _, words, code in ended:
         assert code == 0, words
     return [[json.loads(line) for line in out.splitlines()] for out, _, _ in ended]
+
+
+def stopped_meanwhile(program: str, path: Path, step: int, work: Callable[[], object]) -> list[str]:
+    """
+    Runs `program`, which has `lib` and `path`, until that statement step; there it stands still
+    while `work` is done, and goes on. What it printed; nothing: it ended before that step.
+    """
+    head = "import sys, fencepost\nfrom fencepost._binding.lib import lib\npath = sys.argv[1]\n"
+    head += f"lib.fp_fault_stop({step})\n"
+    command = [sys.executable, "-c", head + program, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        how = os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        stopped = how is not None and how.si_code == os.CLD_STOPPED
+        if stopped:
+            try:
+                work()
+            finally:
+                os.kill(child.pid, signal.SIGCONT)
+        said = child.communicate()[0].split()
+    assert child.returncode == 0
+    return said if stopped else []

@@ -18,6 +18,7 @@ from fencepost import (
     NewerSchema,
     StorageError,
 )
+from harness_processes import finish, heard, start, stopped_meanwhile
 
 LOCKS = """
 import sqlite3, sys
@@ -36,6 +37,40 @@ def test_opening_makes_the_file_and_its_folders(tmp_path: Path) -> None:
         store.queue("q").enqueue(1)
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+HOLDS = """
+import sqlite3
+connection = sqlite3.connect(path)
+connection.execute("PRAGMA journal_mode = WAL")
+connection.execute("CREATE TABLE mine (a)")
+if sys.argv[2] == "hold":
+    connection.execute("BEGIN IMMEDIATE")
+    say("held")
+    sys.stdin.readline()
+"""
+
+
+@pytest.mark.hostile
+def test_who_comes_second_to_a_new_file_finds_it_made(tmp_path: Path) -> None:
+    """Also if it had looked before the first one made it, and was about to make it itself."""
+    lib = pytest.importorskip("fencepost._core_test").lib
+    held, path = tmp_path / "held.db", tmp_path / "app.db"
+    finish(start(HOLDS, path, "leave"))
+    other = start(HOLDS, held, "hold")
+    assert heard(other) == "held"
+    steps = lib.fp_steps()
+    with pytest.raises(Busy):
+        fencepost.open(held, busy_timeout=0)
+    asks = lib.fp_steps() - steps - 1  # the step that asks for the lock
+    finish(other)
+
+    def make() -> None:
+        with fencepost.open(path) as store:
+            store.queue("q").enqueue(1)
+
+    program = 'print(fencepost.open(path).queue("q").size())'
+    assert stopped_meanwhile(program, path, asks, make) == ["1"]
 
 
 def test_what_is_not_there_is_not_made_unless_asked(tmp_path: Path) -> None:

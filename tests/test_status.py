@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +14,7 @@ import pytest
 import fencepost
 from fencepost import InvalidArgument, NewerSchema, StorageError, Store
 from fencepost.testing import Clock
+from harness_processes import stopped_meanwhile
 
 # Killed with a commit in its log.
 LEFT = "import os; store = fencepost.open(path); store.queue('q').enqueue(7); os._exit(0)"
@@ -133,35 +132,21 @@ def test_status_leaves_nothing_when_it_is_killed(path: Path) -> None:
     assert last == "0 app.db"
 
 
-STOPPED = """
-import sys
-import fencepost
-from fencepost._binding.lib import lib
-
-lib.fp_fault_stop(int(sys.argv[2]))
-print(fencepost.status(sys.argv[1])["totals"]["pending"], flush=True)
-"""
-
-
 @pytest.mark.hostile
 def test_status_is_of_one_moment_though_somebody_comes(path: Path) -> None:
     """Who read the file as one that is nobody's notices that somebody was there, and reads anew."""
+
+    def put() -> None:  # and leave nothing beside the file
+        with fencepost.open(path) as store:
+            store.queue("q", int).enqueue(1)
+
     there = 0
     for step in count():
-        with fencepost.open(path) as store:  # and leaves nothing beside the file
-            store.queue("q", int).enqueue(there)
-        there += 1
-        command = [sys.executable, "-c", STOPPED, str(path), str(step)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
-            how = os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
-            assert how is not None
-            stopped = how.si_code == os.CLD_STOPPED
-            if stopped:
-                with fencepost.open(path) as store:
-                    store.queue("q", int).enqueue(there)
-                there += 1
-                os.kill(child.pid, signal.SIGCONT)
-            assert child.communicate()[0] == f"{there}\n", f"step {step}"
-        if not stopped:
+        put()
+        program = 'print(fencepost.status(path)["totals"]["pending"])'
+        said = stopped_meanwhile(program, path, step, put)
+        if not said:
             break
+        there += 2
+        assert said == [str(there)], f"step {step}"
     assert step > 2
