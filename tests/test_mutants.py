@@ -28,7 +28,7 @@ def test_every_mutant_fits_the_code() -> None:
 def amiss(mutant: Mutant) -> Iterator[str]:
     text = mutated(mutant, ROOT)
     if text is None:
-        yield f"{mutant.name}: {mutant.file} has not exactly one {mutant.old!r}"
+        yield f"{mutant.name}: not exactly once in {mutant.file}{elsewhere(mutant)}: {mutant.old!r}"
     elif mutant.file.endswith(".py"):
         ast.parse(text, mutant.name)
     if mutant.old == mutant.new or not mutant.tests:
@@ -36,3 +36,10 @@ def amiss(mutant: Mutant) -> Iterator[str]:
     for name in mutant.tests:
         if not (ROOT / "tests" / name).is_file():
             yield f"{mutant.name}: there is no tests/{name}"
+
+
+def elsewhere(mutant: Mutant) -> str:
+    """Files are renamed, and their lines with them."""
+    code = [*ROOT.glob("csrc/*.[ch]"), *ROOT.glob("python/fencepost/**/*.py")]
+    found = [path for path in code if mutant.old in path.read_text(encoding="utf-8")]
+    return "".join(f", but in {path.relative_to(ROOT)}" for path in found)
