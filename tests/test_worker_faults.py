@@ -119,3 +119,25 @@ def test_a_worker_stops_although_its_disk_is_gone(
         disarm()
     assert handle.status().state == "leased"
     assert 0 < caplog.text.count("again in") < 50
+
+
+def test_a_message_that_no_thread_is_to_be_had_for_goes_back_as_it_was(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It runs in its first attempt, as soon as there is one."""
+    begin, refused = threading.Thread.start, []
+
+    def start(thread: threading.Thread) -> None:
+        if thread.name.startswith("fencepost-handler") and not refused:
+            refused.append(thread.name)
+            raise RuntimeError("can't start new thread")
+        begin(thread)
+
+    @app.job(context=True)
+    def work(ctx: fencepost.Context) -> int:
+        return ctx.attempt
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with app.worker(threads=1):
+        assert work.enqueue().result(20) == 1
+    assert len(refused) == 1
