@@ -134,7 +134,7 @@ def test_a_message_that_no_thread_is_to_be_had_for_goes_back_as_it_was(
         begin(thread)
 
     @app.job(context=True)
-    def work(ctx: fencepost.Context) -> int:
+    def work(ctx: Context) -> int:
         return ctx.attempt
 
     monkeypatch.setattr(threading.Thread, "start", start)
