@@ -125,7 +125,8 @@ def test_a_message_that_no_thread_is_to_be_had_for_goes_back_as_it_was(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It runs in its first attempt, as soon as there is one."""
-    begin, refused = threading.Thread.start, []
+    begin = threading.Thread.start
+    refused: list[str] = []
 
     def start(thread: threading.Thread) -> None:
         if thread.name.startswith("fencepost-handler") and not refused:
