@@ -289,6 +289,27 @@ def test_runs_that_have_ended_are_purged(path: Path, clock: Clock) -> None:
             store.purge_runs("running", kit.now)
 
 
+@pytest.mark.parametrize("days", [2, 30])
+def test_runs_are_kept_as_long_as_their_queue_says(path: Path, clock: Clock, days: int) -> None:
+    app = App(path)
+
+    @app.workflow
+    async def one(run: Run) -> int:
+        return 1
+
+    with override(app, path, now=clock.now) as kit:
+        handle = one.start()
+        kit.store.set_policy("workflows", keep=timedelta(days=days))
+        kit.drain()
+        kit.advance(timedelta(days=days - 1))
+        kit.drain()
+        assert handle.result(1) == 1
+        kit.advance(timedelta(days=2))
+        kit.drain()
+        assert kit.store.runs() == []
+        assert kit.store.check(full=True) == []
+
+
 def test_a_long_history_is_read_in_pages(app: App) -> None:
     """More records than a page has; each pass is given all of them, in order."""
     passes: list[int] = []

@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 import logging
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from fencepost._binding import pack
 from fencepost._binding.calls import FP, Core
 from fencepost._binding.flow import Flow
 from fencepost._binding.pack import Take, Verdict
-from fencepost._file import File
+from fencepost._file import File, named
 from fencepost._verdicts import failed
 from fencepost._worker import failpoints
 from fencepost.claims import Claim, claims_of
@@ -166,14 +166,25 @@ def let_go(core: Core) -> bool:
     """
     One slice of what is not kept any longer: by the queues' retention, and runs that were done, or
     cancelled, long ago. What has failed or is parked stays. Whether there is more.
+
+    A queue of wake-ups that keeps what has ended lets a run go with its wake-up; those of others go
+    after a week, or after the longest that any keeps.
     """
     more = core.retain(RETAIN_ROWS)[1]
     flow = Flow(core)
-    before_us = core.now() - RUNS_KEPT_US
+    before_us = core.now() - max(RUNS_KEPT_US, *_kept_us(core))
     for state in (FP.RUN_DONE, FP.RUN_CANCELLED):
         if flow.purge(state, before_us, 1, apply=False)[0]:  # which writes nothing
             more |= flow.purge(state, before_us, RETAIN_ROWS, apply=True)[1]
     return more
+
+
+def _kept_us(core: Core) -> Iterator[int]:
+    """Of each queue of wake-ups, and 0."""
+    yield 0
+    for (_, profile, *_), name in named(core.stats()):
+        if profile == FP.PROFILE_WAKEUP:
+            yield core.queue_find(None, name.encode())[1]["keep_us"]
 
 
 def _settle(verdicts: list[Verdict]) -> array[int] | list[Verdict]:
