@@ -100,6 +100,8 @@ def run_id(id: object) -> str:
     encoded = name_bytes(id, "the id of a run")
     if not 1 <= len(encoded) <= ID_BYTES_MAX:
         raise InvalidArgument(f"the id of a run has 1 to {ID_BYTES_MAX} bytes, not {len(encoded)}")
+    if b"\0" in encoded:
+        raise InvalidArgument("the id of a run contains a NUL character")
     return str(id)
 
 
