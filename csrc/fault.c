@@ -61,7 +61,7 @@ static void install(void) {
 void fault_install(void) { (void)pthread_once(&once, install); }
 
 static void die(const char *name) {
-  if (last_word != NULL) (void)snprintf(last_word, (size_t)last_word_bytes, "%s", name);
+  if (last_word != NULL) (void)snprintf(last_word, (size_t)last_word_bytes, "at %s", name);
   (void)kill(getpid(), atomic_load(&kill_by));
 }
 

@@ -12,7 +12,8 @@ void fp_fault_write(int64_t countdown, int32_t times, int32_t full);
 void fp_fault_sync(int64_t countdown, int32_t times);
 void fp_fault_io(int64_t countdown, int32_t times);
 void fp_fault_kill(int64_t countdown);                  /* SIGKILL at that statement step */
-/* Where that kill, of this process, leaves the name of its step: memory that others see, too. */
+/* Where that kill, of this process, leaves "at" and the name of its step: in memory that others
+** see, too. */
 void fp_fault_last_word(char *into, int32_t bytes);
 void fp_fault_stop(int64_t countdown);                  /* SIGSTOP there; no kill afterwards */
 void fp_fault_spoil(int32_t on);                        /* each transaction is made twice */

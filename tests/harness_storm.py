@@ -295,8 +295,9 @@ class Storm:
     def bury(self, pid: int, status: int, *, again: bool = True) -> None:
         number = self._number.pop(pid)
         where = self.where(number)
-        how = "at" if where.isupper() else "after"
+        how = "at" if where.startswith("at ") else "after"
         killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+        where = where.removeprefix("at ")
         self.killed.append((LIVES[number].__name__, how if killed else "broke", where))
         if again:
             self.spawn(number)

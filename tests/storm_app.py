@@ -9,11 +9,11 @@ the commits of which they tell: `sent` with a message, `ended` with its end.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import fencepost
 from fencepost import (
     App,
     Batch,
@@ -149,6 +149,7 @@ def boxes(app: App, book: Book, pay: Job[[int], int]) -> tuple[Outbox[int], Inbo
     @receipts.handler
     def deliver(d: Delivery[int]) -> None:
         book.write("went", d.id)
+        time.sleep(0.005)  # the network, in the middle of which some die
         note_end(d.tx, "receipts", d.id, d.token)
 
     @payments.handler
@@ -210,10 +211,12 @@ def house(path: Path, book: Book, *, recurring: bool = True) -> House:
     return House(app, book, own, queues(app), receipts, payments, workflows(app, own.made))
 
 
-def build(path: Path) -> None:
+def build(path: Path, book: Book) -> None:
     """The file, its tables and its queues, which nobody kills."""
-    with fencepost.open(path) as store:
+    app = house(path, book, recurring=False).app
+    with app.store as store:
         with store.transaction() as tx:
             for table in TABLES:
                 tx.execute(table)
         lease(store, LEASE)
+        app.worker().start().stop()  # which makes the queues that are missing

@@ -33,13 +33,12 @@ pytestmark = pytest.mark.hostile
 KEPT = ("default", "receipts", "payments")  # queues whose outcomes stay
 
 
-def blow(path: Path, book: Path, kills: int) -> list[list[str]]:
+def blow(path: Path, book: Book, kills: int) -> list[list[str]]:
     """One storm. Who was killed, how and where."""
     seed = random.SystemRandom().randrange(10**9)
     print(f"seed {seed}")
-    storm_app.build(path)
-    book.touch()
-    command = [sys.executable, harness_storm.__file__, path, book, kills, seed]
+    storm_app.build(path, book)
+    command = [sys.executable, harness_storm.__file__, path, book.path, kills, seed]
     folders = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         list(map(str, command)),
@@ -86,7 +85,7 @@ def drain(us: House) -> None:
 def weather(path: Path, outside: Outside, kills: int) -> list[list[str]]:
     """One storm, and what must be true after it."""
     book = Book(path.with_name("book"))
-    killed = blow(path, book.path, kills)
+    killed = blow(path, book, kills)
     us = storm_app.house(path, book, recurring=False)
     with us.app.store:
         drain(us)
