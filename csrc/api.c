@@ -209,27 +209,15 @@ static int make_kind(txn *t, void *argument, fp_error *err) {
 }
 
 static int check_policy(const int64_t *f, fp_error *err) {
-  static const struct {
-    const char *name;
-    int64_t low, high;
-  } limit[FP_POLICY_FIELDS] = {
-      {"keep", 0, SPAN_US_MAX},       {"key_window", 0, SPAN_US_MAX},
-      {"addressed", 0, 1},            {"listed", 0, 1},
-      {"max_attempts", 0, ATTEMPTS_MAX}, {"max_age", 0, SPAN_US_MAX},
-      {"lease", 1, SPAN_US_MAX},      {"the back-off's base", 0, SPAN_US_MAX},
-      {"the back-off's factor (thousandths)", 1000, 1000000},
-      {"the back-off's cap", 0, SPAN_US_MAX},
-      {"the back-off's jitter (thousandths)", 0, 1000},
-      {"lane_width", 1, 1000000},     {"on_dead", 0, 1},
-      {"on_unknown", 0, 1},           {"max_size", 0, INT64_C(1) << 40},
-      {"concurrency", 0, INT32_MAX},  {"rate (thousandths)", 0, INT64_C(1000000000)},
-      {"held_until", 0, MOMENT_US_MAX}, {"paused", 0, 1},
-      {"profile", 0, FP_PROFILE_WAKEUP},
-  };
+  static const char *const name[FP_POLICY_FIELDS] = {
+      "keep", "key_window", "addressed", "listed", "max_attempts", "max_age", "lease",
+      "the back-off's base", "the back-off's factor (thousandths)", "the back-off's cap",
+      "the back-off's jitter (thousandths)", "lane_width", "on_dead", "on_unknown", "max_size",
+      "concurrency", "rate (thousandths)", "held_until", "paused", "profile"};
   int code = FP_OK;
   for (int i = 0; code == FP_OK && i < FP_POLICY_FIELDS; i++) {
     if (f[i] == INT64_MIN) continue;
-    code = check_between(limit[i].name, f[i], limit[i].low, limit[i].high, err);
+    code = check_between(name[i], f[i], policy_limits[i].low, policy_limits[i].high, err);
   }
   return code;
 }

@@ -345,6 +345,17 @@ const char *const policy_column[FP_POLICY_FIELDS] = {
     "factor", "cap", "jitter", "lane_width", "on_dead", "on_unknown", "max_size", "concurrency",
     "rate", "held_until", "paused", "profile"};
 
+const policy_limit policy_limits[FP_POLICY_FIELDS] = {
+    {0, SPAN_US_MAX}, {0, SPAN_US_MAX}, {0, 1}, {0, 1}, {0, ATTEMPTS_MAX}, {0, SPAN_US_MAX},
+    {1, SPAN_US_MAX}, {0, SPAN_US_MAX}, {1000, 1000000}, {0, SPAN_US_MAX}, {0, 1000}, {1, 1000000},
+    {0, 1}, {0, 1}, {0, INT64_C(1) << 40}, {0, INT32_MAX}, {0, INT64_C(1000000000)},
+    {0, MOMENT_US_MAX}, {0, 1}, {0, FP_PROFILE_WAKEUP}};
+
+/* Damage in one queue's row must not lead beyond that queue: the longest lease is everybody's. */
+static int64_t within(const policy_limit *limit, int64_t value) {
+  return value < limit->low ? limit->low : value > limit->high ? limit->high : value;
+}
+
 int db_policy(db *d, int64_t queue, const policy **out, fp_error *err) {
   policy *slot = &d->policies[queue & (POLICY_SLOTS - 1)];
   *out = slot;
@@ -356,7 +367,9 @@ int db_policy(db *d, int64_t queue, const policy **out, fp_error *err) {
   put_i64(&s, "id", queue);
   if (stmt_row(&s)) {
     found = true;
-    for (int i = 0; i < FP_POLICY_FIELDS; i++) slot->field[i] = get_i64(&s, policy_column[i]);
+    for (int i = 0; i < FP_POLICY_FIELDS; i++) {
+      slot->field[i] = within(&policy_limits[i], get_i64(&s, policy_column[i]));
+    }
   }
   int code = stmt_end(&s, err);
   if (code != FP_OK) return code;

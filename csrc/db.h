@@ -29,6 +29,12 @@ enum {
 
 extern const char *const policy_column[FP_POLICY_FIELDS];
 
+typedef struct policy_limit {
+  int64_t low, high;
+} policy_limit;
+
+extern const policy_limit policy_limits[FP_POLICY_FIELDS];
+
 enum { POLICY_SLOTS = 64 }; /* a cache, not a limit: slot = queue mod this */
 
 /* Up to when the leases of a queue were seen not to have run out (limit.h). */

@@ -9,7 +9,9 @@
 #include <string.h>
 
 static span id_of(const fp_start *s) { return (span){s->id, s->id_bytes}; }
-static span args_of(const fp_start *s) { return (span){s->args, s->args_bytes}; }
+static span args_of(const fp_start *s) {
+  return s->args_bytes < 0 ? NO_SPAN : (span){s->args, s->args_bytes};
+}
 static span parent_id(const fp_parent *p) { return (span){p->id, p->id_bytes}; }
 static span parent_key(const fp_parent *p) { return (span){p->key, p->key_bytes}; }
 

@@ -310,7 +310,8 @@ static int check_params(fp_guest *guest, int32_t sets, values from, fp_error *er
 int guest_run(fp_guest *guest, int32_t sets, span params, pack *p, int64_t *changed,
               int64_t *last_rowid, fp_error *err) {
   fp_tx *tx = guest->tx;
-  values from = {params.at, params.at + params.bytes};
+  values from = {params.at, params.at};
+  if (params.bytes > 0) from.end += params.bytes;
   *changed = *last_rowid = 0;
   int code = check_alive(tx, err);
   if (code == FP_OK) code = check_params(guest, sets, from, err);

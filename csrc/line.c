@@ -81,9 +81,14 @@ int line_next_level(txn *t, int64_t end, int64_t *turn, int64_t *due_at, fp_erro
   put_i64(&s, "turn", *turn);
   put_i64(&s, "queue_end", end);
   bool found = stmt_row(&s);
-  *turn = found ? get_i64(&s, "turn") : 0;
+  int64_t next = found ? get_i64(&s, "turn") : 0;
   *due_at = found ? get_i64(&s, "due_at") : INT64_MAX;
-  return stmt_end(&s, err);
+  int code = stmt_end(&s, err);
+  if (code == FP_OK && found && next <= *turn) { /* or whoever goes on to the next never ends */
+    code = err_set(err, FP_STORAGE, "fencepost_due is damaged: its rows are not in their order");
+  }
+  *turn = next;
+  return code;
 }
 
 int line_lane(txn *t, int64_t queue, span name, int64_t *number, fp_error *err) {

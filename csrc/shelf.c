@@ -60,7 +60,7 @@ int shelf_ids(txn *t, span from, span upto, int32_t limit, pack *rows, fp_error 
     stmt s = stmt_use(&t->d->sql, SQL_SHELF_NEXT);
     put_text(&s, "after", rows->count == 0 ? from : (span){rows->blob + at, bytes});
     put_text(&s, "upto", upto);
-    more = stmt_row(&s);
+    more = stmt_row(&s) && get_is_text(&s); /* behind all text stands what is none, for ever */
     if (more) {
       at = rows->blob_used;
       pack_part(rows, get_text(&s, "workflow"));

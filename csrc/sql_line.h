@@ -71,8 +71,9 @@
     " worker FROM fencepost_due WHERE id = :id AND addressed = 1")                              \
   /* The next level of a queue, with its first due moment: a level that is not due costs this   \
   ** one step. */                                                                               \
+  /* A turn that is no whole number is passed by: it would be the next of itself. */            \
   X(NEXT_TURN,                                                                                  \
-    "SELECT turn, due_at FROM fencepost_due WHERE turn > :turn AND turn < :queue_end"           \
+    "SELECT turn, due_at FROM fencepost_due WHERE turn >= :turn + 1 AND turn < :queue_end"      \
     " ORDER BY turn, due_at LIMIT 1")                                                           \
   X(DUE_SELECT,                                                                                 \
     SQL_DUE_ROWS " WHERE d.turn = :turn AND d.due_at <= :now"                                   \

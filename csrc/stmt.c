@@ -58,6 +58,7 @@ void put_i64(stmt *s, const char *name, int64_t value) {
 void put_text(stmt *s, const char *name, span value) {
   if (s->rc != SQLITE_OK) return;
   check_parameter(s, name);
+  assert(value.bytes >= 0); /* or SQLite would look for a NUL */
   s->borrowed = true;
   s->rc = sqlite3_bind_text64(s->handle, s->parameter++, value.at, (sqlite3_uint64)value.bytes,
                               SQLITE_STATIC, SQLITE_UTF8);
@@ -66,6 +67,7 @@ void put_text(stmt *s, const char *name, span value) {
 void put_bytes(stmt *s, const char *name, span value) {
   if (s->rc != SQLITE_OK) return;
   check_parameter(s, name);
+  assert(value.bytes >= 0);
   s->borrowed = true;
   int at = s->parameter++;
   if (value.at != NULL && value.bytes == 0) {

@@ -11,10 +11,13 @@ import pytest
 
 from fencepost import InvalidArgument
 from fencepost._binding.calls import Core, checked
+from fencepost._binding.flow import Start
+from fencepost._binding.pack import Filter, records
 from harness_core import core as opened
-from harness_core import define, ffi, lib, put, tx
+from harness_core import START, define, ffi, lib, put, take, tx
 from harness_flow import scene
 from harness_ladder import memory_live
+from harness_outside import Outside
 
 pytestmark = pytest.mark.hostile
 
@@ -63,6 +66,54 @@ def own_sql(core: Core, length: int) -> None:
 def test_a_length_below_zero_is_refused(core: Core, call: Call, length: int) -> None:
     with pytest.raises(InvalidArgument):
         call(core, length)
+
+
+def test_a_fork_has_the_arguments_of_its_run_also_where_there_are_none(core: Core) -> None:
+    """And not those that are given for the fork, which nobody asked for."""
+    at = scene(core)
+    at.start(args=None)
+    at.flow.fork(None, b"run", None, Start(at.queue, at.kind, b"fork", b"other"))
+    forked = at.flow.get(b"fork")
+    assert forked is not None
+    assert forked.args is None
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("turn", [f"{(1 << 8) + 127}.5", f"{1 << 8}.5", "'x'"])
+def test_a_turn_that_is_no_whole_number_is_passed_by(
+    path: Path, outside: Outside, turn: str
+) -> None:
+    """It would be the next of itself: no count, no claim and no listing came to its end."""
+    with opened(path) as core:
+        queue = define(core, "q")
+        odd, other = put(core, queue, b"odd", b"other", delay_us=5)
+        outside.change(path, f"UPDATE fencepost_due SET turn = {turn} WHERE id = {odd}")
+        assert core.stats().rows == 1
+        assert take(core, queue, until_us=START + 1) == []
+        assert [row[0] for row in listed(core)] == [other]
+        core.hand(START + 5)
+        assert [held.id for held in take(core, queue, 5)] == [other]
+
+
+def test_a_lease_that_cannot_be_spoils_its_own_queue_alone(path: Path, outside: Outside) -> None:
+    """The longest lease is everybody's: the whole file was refused after a claim with it."""
+    with opened(path) as core:
+        spoilt, other = define(core, "spoilt"), define(core, "other")
+        put(core, spoilt, b"a")
+        put(core, other, b"b")
+        outside.change(path, f"UPDATE fencepost_queue SET lease = {2**63 - 1} WHERE id = {spoilt}")
+        assert [held.body for held in take(core, spoilt)] == [b"a"]
+        assert [held.body for held in take(core, other)] == [b"b"]
+
+
+def listed(core: Core) -> list[tuple[Any, ...]]:
+    """All pages of what is pending."""
+    found, after = list[tuple[Any, ...]](), None
+    while True:
+        page, after = core.list(Filter(lib.FP_PENDING, 1, after=after))
+        found += records(page)
+        if after is None:
+            return found
 
 
 def take_a_wake_up_of_nobody(path: Path) -> None:
