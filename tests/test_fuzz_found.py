@@ -13,8 +13,8 @@ from fencepost import InvalidArgument
 from fencepost._binding.calls import Core, checked
 from fencepost._binding.flow import Start
 from fencepost._binding.pack import Filter, records
-from harness_core import core as opened
 from harness_core import START, define, ffi, lib, put, take, tx
+from harness_core import core as opened
 from harness_flow import scene
 from harness_ladder import memory_live
 from harness_outside import Outside
