@@ -55,9 +55,9 @@ static keyed keyed_of(const fp_put *put, const item *m) {
                  .digest = m->digest, .body = m->body, .headers = m->headers};
 }
 
-/* Nothing has changed after this: the keys taken so far go back, and so do their numbers. */
-static int give_back(txn *t, const enqueuing *e, int32_t upto, int64_t last, int64_t wrote,
-                     fp_error *err) {
+/* Nothing has changed after this: the keys taken so far go back. Their numbers do when the request
+** is reverted (txn.h), as of any that is refused. */
+static int give_back(txn *t, const enqueuing *e, int32_t upto, int64_t wrote, fp_error *err) {
   fp_error first = *err;
   cursor c = start_of(t, e->put);
   err_clear(err);
@@ -68,7 +68,6 @@ static int give_back(txn *t, const enqueuing *e, int32_t upto, int64_t last, int
     if (code != FP_OK) return code;
   }
   t->d->sql.writes = wrote;
-  t->d->head.last = last;
   *err = first;
   return first.code;
 }
@@ -110,7 +109,7 @@ static int check_room(txn *t, const policy *p, int64_t more, fp_error *err) {
 static int take_keys(txn *t, const policy *p, enqueuing *e, int32_t equal, cursor *c,
                      int32_t upto, fp_error *err) {
   const fp_put *put = e->put;
-  int64_t last = t->d->head.last, wrote = t->d->sql.writes, more = 0;
+  int64_t wrote = t->d->sql.writes, more = 0;
   for (int32_t i = c->index; i < upto; i++) {
     item m = next_item(put, c);
     int64_t id = t->d->head.last + 1, owner = id;
@@ -124,7 +123,7 @@ static int take_keys(txn *t, const policy *p, enqueuing *e, int32_t equal, curso
         err->id = owner;
         (void)err_set(err, FP_CONFLICT, "another message, %lld, owns the key '%.*s'",
                       (long long)owner, (int)m.key.bytes, m.key.at);
-        return give_back(t, e, i, last, wrote, err);
+        return give_back(t, e, i, wrote, err);
       }
       if (!mine && equal != FP_EQUAL_COMPARE) {
         code = meet_owner(t, e, &m, equal, id, &owner, &mine, err);
@@ -137,7 +136,7 @@ static int take_keys(txn *t, const policy *p, enqueuing *e, int32_t equal, curso
   }
   /* Replacing and re-arming have written already; their room was looked at before. */
   if (equal >= FP_EQUAL_REPLACE || check_room(t, p, more, err) == FP_OK) return FP_OK;
-  return give_back(t, e, upto, last, wrote, err);
+  return give_back(t, e, upto, wrote, err);
 }
 
 /* Messages about to be written, and where in the line each of them is to stand. */
