@@ -103,6 +103,30 @@ def test_what_comes_meanwhile_shortens_no_backoff() -> None:
     assert len(tried) == 2
 
 
+def test_a_failure_that_a_branch_caught_beside_a_wait_is_history(calls: Calls) -> None:
+    """It is recorded with the suspension: the next pass calls nothing again."""
+
+    def fails() -> None:
+        calls.made.append("a")
+        raise DeclinedError
+
+    async def careful(run: Run) -> str:
+        try:
+            await run.step("a", fails)
+        except DeclinedError:
+            return "no"
+        return "yes"
+
+    async def body(run: Run) -> list[str]:
+        return list(await asyncio.gather(careful(run), run.wait("word", str)))
+
+    runs = Runs(body)
+    assert runs.go() == Suspended(None, ("word",), asleep=False)
+    runs.book.signal("word", "go on")
+    assert completed(runs.go()) == ["no", "go on"]
+    assert calls.made == ["a"]
+
+
 def test_a_signal_cannot_answer_for_a_step(calls: Calls) -> None:
     """Names of signals are a world of their own."""
 
