@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,31 @@ def test_a_claim_of_which_nothing_can_be_said_keeps_nobody_waiting(
     assert channel.exchange(None) == []
     assert not channel
     assert queue.size() == 0
+
+
+@pytest.mark.hostile
+def test_verdicts_behind_a_fault_are_said_again(app: App) -> None:
+    """Whichever step fails while they are said one by one: none is dropped, and none said twice."""
+    lib = pytest.importorskip("fencepost._core_test").lib
+    queue = app.store.queue("q", addressed=True, listed=True, keep=3600)
+    channel = Channel(app.store._file, {})
+    rung, hits = 0, 1
+    while hits:
+        queue.enqueue_many(range(3))
+        first, second, third = queue.claim(3)
+        verdicts = [acked(first._key), Verdict(*second._key, 99), acked(third._key)]
+        channel.add("q", verdicts)
+        lib.fp_fault_step(rung, 1)
+        with suppress(fencepost.StorageError):
+            channel.exchange(None)
+        hits = lib.fp_fault_hits()
+        lib.fp_fault_step(-1, 0)
+        while channel:
+            channel.exchange(None)
+        rung += 1
+        totals = app.store.stats()["totals"]
+        assert (totals["done"], totals["dead"], totals["leased"]) == (2 * rung, rung, 0)
+    assert rung > 10
 
 
 def test_verdicts_wait_while_the_store_is_busy(app: App, path: Path) -> None:

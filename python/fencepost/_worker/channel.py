@@ -84,23 +84,23 @@ class Channel:
     def _settle_singly(self) -> None:
         """One of them is refused, a result that is too long for example: only that one may fail."""
         waiting, self._waiting = self._waiting, []
-        while waiting:
-            name, verdict = waiting[0]
-            try:
-                answers = self._core.settle(None, [verdict])
-            except InvalidArgument as error:
-                log.warning("%s %d: its result was refused: %s", name, verdict.id, error)
-                key = (verdict.id, verdict.token)
-                try:
-                    answers = self._core.settle(
-                        None, [failed(key, "unencodable", None, str(error))]
-                    )
-                except InvalidArgument:  # it is the claim that is refused: nothing can be said
-                    answers = [FP.LOST]
-            except BaseException:
-                self._waiting = waiting + self._waiting
-                raise
-            self._answered([waiting.pop(0)], answers)
+        try:
+            while waiting:
+                answers = self._settle_alone(*waiting[0])
+                self._answered([waiting.pop(0)], answers)
+        finally:  # also where the word on the refused one could not be written
+            self._waiting = waiting + self._waiting
+
+    def _settle_alone(self, name: str, verdict: Verdict) -> list[int]:
+        try:
+            return self._core.settle(None, [verdict])
+        except InvalidArgument as error:
+            log.warning("%s %d: its result was refused: %s", name, verdict.id, error)
+            words = failed((verdict.id, verdict.token), "unencodable", None, str(error))
+        try:
+            return self._core.settle(None, [words])
+        except InvalidArgument:  # it is the claim that is refused: nothing can be said
+            return [FP.LOST]
 
     def _answered(self, handed_in: list[tuple[str, Verdict]], answers: list[int]) -> None:
         for (name, verdict), answer in zip(handed_in, answers, strict=True):
