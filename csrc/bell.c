@@ -233,17 +233,22 @@ void bell_found(bell *b) { atomic_store_explicit(&b->found, true, memory_order_r
 
 /* ---- its life ---- */
 
-static const volatile uint32_t *map(sqlite3 *connection) {
+/* The result code of the mapping; *header NULL: there is none to be had. */
+static int map(sqlite3 *connection, const volatile uint32_t **header) {
   sqlite3_file *file = NULL;
   volatile void *region = NULL;
+  *header = NULL;
   (void)sqlite3_file_control(connection, "main", SQLITE_FCNTL_FILE_POINTER, &file);
-  if (file == NULL || file->pMethods == NULL || file->pMethods->iVersion < 2) return NULL;
+  if (file == NULL || file->pMethods == NULL || file->pMethods->iVersion < 2) return SQLITE_OK;
   int rc = file->pMethods->xShmMap(file, 0, REGION_BYTES, 0, &region);
-  return rc == SQLITE_OK ? (const volatile uint32_t *)region : NULL;
+  if (rc == SQLITE_OK) *header = region;
+  return rc;
 }
 
 int bell_open(bell *b, sqlite3 *connection, fp_error *err) {
-  const volatile uint32_t *header = map(connection);
+  const volatile uint32_t *header;
+  int rc = map(connection, &header);
+  if (rc != SQLITE_OK) return err_from_db(err, connection, rc, "WAL-index");
   if (header == NULL || header[FORMAT_WORD] != FORMAT) {
     return err_set(err, FP_STORAGE, "the WAL-index of the file is not as SQLite %s is known to "
                                     "have it", sqlite3_libversion());

@@ -14,6 +14,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from fencepost._binding import calls
 from fencepost._binding.calls import checked
 from fencepost.errors import StorageError
 from harness_cases import CASES, Case
+from harness_core import core as core_of
 from harness_core import lib, opened, put
 from harness_core import tx as transaction
 from harness_kill import DONE, PREPARED, Fate, Killer, Say, serve
@@ -182,6 +184,30 @@ def failing(me: Child, name: str, what: str, times: int) -> None:
     me.say(f"{rungs} rungs")
 
 
+def failing_open(me: Child, what: str, times: int) -> None:
+    """The same for the making of a store: whoever opens it next makes what is missing."""
+    failures: list[StorageError] = []
+    hits = 1
+    for rung in count():
+        me.path.parent.mkdir(exist_ok=True)
+        arms(times)[what](rung)
+        try:
+            opened(me.path).close()
+        except StorageError as error:
+            failures.append(error)
+        hits = lib.fp_fault_hits()
+        disarm()
+        with core_of(me.path) as core:
+            assert findings(core) == ""
+            assert put(core, scene.jobs(core), b"first") == [1], f"rung {rung}"
+        shutil.rmtree(me.path.parent)
+        if hits == 0:
+            break
+    strange = [one for one in failures if not told(one)]
+    assert strange == [], strange
+    me.say(f"{len(failures)} rungs")
+
+
 def failing_copy(me: Child, name: str, what: str, times: int) -> None:
     """The same for copies: one that fails leaves nothing, also under no other name."""
     make, rung, hits = copying(me, name), 0, 1
@@ -276,7 +302,7 @@ LIVES: dict[str, Callable[..., None]] = {
     life.__name__: life
     for life in (
         *(a_case, begin, copy, crowd, door, fill),
-        *(refused, failing, failing_copy, look, weather),
+        *(refused, failing, failing_open, failing_copy, look, weather),
     )
 }
 

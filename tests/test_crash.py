@@ -291,6 +291,15 @@ def test_a_disk_that_cannot_be_read_changes_nothing(case: Case, machine: Machine
 
 
 @pytest.mark.parametrize("times", [1, FOR_EVER])
+@pytest.mark.parametrize("disk", ["full", "unsynced", "unreadable"])
+def test_a_store_that_cannot_be_made_is_made_later(disk: str, times: int, machine: Machine) -> None:
+    """At any call of the disk on the way there; what it has left is in nobody's way."""
+    said, _ = machine.cut(crash.failing_open, disk, times)
+    assert said[-1].endswith("rungs"), said
+    assert int(said[-1].split()[0]) > 2
+
+
+@pytest.mark.parametrize("times", [1, FOR_EVER])
 @pytest.mark.parametrize("disk", ["full", "broken", "unreadable"])
 @pytest.mark.parametrize("what", ["backup", "restore"])
 def test_a_copy_on_a_failing_disk_leaves_nothing_behind(
