@@ -187,7 +187,6 @@ def failing(me: Child, name: str, what: str, times: int) -> None:
 def failing_open(me: Child, what: str, times: int) -> None:
     """The same for the making of a store: whoever opens it next makes what is missing."""
     failures: list[StorageError] = []
-    hits = 1
     for rung in count():
         me.path.parent.mkdir(exist_ok=True)
         arms(times)[what](rung)
@@ -203,8 +202,7 @@ def failing_open(me: Child, what: str, times: int) -> None:
         shutil.rmtree(me.path.parent)
         if hits == 0:
             break
-    strange = [one for one in failures if not told(one)]
-    assert strange == [], strange
+    assert all(map(told, failures)), failures
     me.say(f"{len(failures)} rungs")
 
 
