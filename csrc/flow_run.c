@@ -205,8 +205,7 @@ int flow_resume(txn *t, void *argument, fp_error *err) {
   run r;
   int code = run_get(t, g->id, &r, err);
   bool rests = r.found && (r.state == FP_RUN_FAILED || r.state == FP_RUN_PARKED);
-  g->answer = !r.found || (rests && r.message == 0) ? FP_GONE : FP_ALREADY;
-  if (g->answer == FP_GONE) return code;
+  g->answer = r.found ? FP_ALREADY : FP_GONE;
   if (code != FP_OK || !rests) return code;
   const int64_t pair[2] = {r.message, -1};
   replaying back = {.count = 1, .pairs = pair, .apply = true, .answers = &g->answer};

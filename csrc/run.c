@@ -156,8 +156,7 @@ int run_part(txn *t, span id, int64_t state, fp_error *err) {
   stmt s = stmt_use(&t->d->sql, SQL_RUN_PART);
   put_i64(&s, "state", state);
   put_text(&s, "id", id);
-  int code = stmt_end(&s, err);
-  return code == FP_OK ? pass_drop(t, id, err) : code;
+  return stmt_end(&s, err);
 }
 
 int run_forget(txn *t, int64_t message, span id, int64_t *room, fp_error *err) {

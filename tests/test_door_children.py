@@ -187,6 +187,21 @@ def test_a_key_that_only_looks_like_a_childs_tells_nobody(families: Families, ke
     assert families.each(lambda at: len(list(at.flow.records(RUN)))) == before
 
 
+def test_a_message_of_another_queue_under_a_childs_key_tells_nobody(families: Families) -> None:
+    """While the child itself is in line: a key is one of its queue's."""
+    twins = families.twins
+    other = twins.define("other", lib.FP_PROFILE_JOB)
+    key = b"child:%d:%s%s" % (len(RUN), RUN, CHILD)
+    families.rest(FP.END_WAIT)
+    families.jobs, mine = other, families.jobs
+    twins.both(lambda one: put(one, other, b"{}", keys=[key], life=lib.FP_LIFE_LIVE))
+    families.settle("ack", b"2")
+    assert families.told() is None
+    families.jobs = mine
+    families.settle("ack", b"1")
+    assert families.told() == ChildOutcome("done", b"1")
+
+
 def test_the_door_ends_no_run(families: Families, outside: Outside) -> None:
     """More would have to follow than it can write."""
     before = outside.dump(families.twins.paths[1])
