@@ -42,9 +42,9 @@ static place read_place(stmt *s, const taking *k, int64_t turn) {
   at.due_at = get_i64(s, "due_at");
   at.id = get_i64(s, "id");
   at.token = get_i64(s, "token");
-  at.attempts = get_i64(s, "attempts");
+  at.attempts = get_count(s, "attempts");
   at.stage = (int32_t)get_i64(s, "stage");
-  at.generation = get_i64(s, "generation");
+  at.generation = get_count(s, "generation");
   at.again = get_i64(s, "again");
   at.placed_at = get_i64(s, "placed_at");
   return at;

@@ -176,8 +176,8 @@ int flow_purge(txn *t, void *argument, fp_error *err) {
   g->more = ids.count == g->limit;
   if (!g->apply) g->purged = ids.count;
   for (int32_t i = 0; code == FP_OK && g->apply && i < ids.count; i++) {
+    if (ids.records[i] <= 0) continue; /* damage: nobody can ask for it */
     span id = {ids.blob + at, ids.records[i]};
-    if (id.bytes < 0) continue; /* damage: nobody can ask for it */
     at += id.bytes;
     bool all = false;
     code = purge_one(t, id, &room, &all, err);

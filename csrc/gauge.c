@@ -39,6 +39,7 @@ static int lapsed_in(txn *t, int64_t turn, int64_t leased, dues *d, fp_error *er
 /* Turn by turn: priority levels are few. */
 static int dues_of(txn *t, int64_t queue, int64_t leased, dues *d, fp_error *err) {
   *d = (dues){.oldest = -1, .next = -1};
+  if (queue < 1 || queue > QUEUE_MAX) return FP_OK; /* damage: nobody is in its line */
   int64_t turn = (queue << 8) - 1, first;
   for (;;) {
     int code = line_next_level(t, (queue + 1) << 8, &turn, &first, err);

@@ -18,8 +18,8 @@ static int get(txn *t, int64_t queue, span name, lane *l, fp_error *err) {
   put_text(&s, "name", name);
   if (stmt_row(&s)) {
     l->found = true;
-    l->number = get_i64(&s, "number");
-    l->out = get_i64(&s, "out");
+    l->number = get_count(&s, "number");
+    l->out = get_count(&s, "out");
     l->held = get_i64(&s, "held");
     l->parked_by = get_i64(&s, "parked_by");
   }
@@ -75,8 +75,8 @@ static int promote(txn *t, const policy *p, const lane *l, bool *moved, fp_error
   if (*moved) {
     at.id = get_i64(&s, "id");
     at.token = get_i64(&s, "token");
-    at.attempts = get_i64(&s, "attempts");
-    at.generation = get_i64(&s, "generation");
+    at.attempts = get_count(&s, "attempts");
+    at.generation = get_count(&s, "generation");
   }
   int code = stmt_end(&s, err);
   if (code != FP_OK || !*moved) return code;
@@ -185,8 +185,8 @@ static int step(txn *t, int64_t queue, walk *w, lane *l, fp_error *err) {
                memcmp(next.at, w->name.at, (size_t)next.bytes) == 0);
     if (!damaged) memcpy(w->last, next.at, (size_t)next.bytes);
     w->name = (span){w->last, next.bytes};
-    l->number = get_i64(&s, "number");
-    l->out = get_i64(&s, "out");
+    l->number = get_count(&s, "number");
+    l->out = get_count(&s, "out");
     l->held = get_i64(&s, "held");
     l->parked_by = get_i64(&s, "parked_by");
   }

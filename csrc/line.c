@@ -30,8 +30,8 @@ int line_facts(txn *t, int64_t id, facts *f, fp_error *err) {
     f->queue = get_i64(&s, "queue");
     f->kind = get_i64(&s, "kind");
     f->priority = in_range(get_i64(&s, "priority"));
-    f->enqueued_at = get_i64(&s, "enqueued_at");
-    f->due = get_i64(&s, "due");
+    f->enqueued_at = get_moment(&s, "enqueued_at");
+    f->due = get_moment(&s, "due");
     f->max_attempts = get_i64(&s, "max_attempts");
     f->life = get_i64(&s, "life");
     span key = get_text(&s, "key"), lane = get_text(&s, "lane");
@@ -68,10 +68,10 @@ int line_outcome_of(txn *t, int64_t id, line_outcome *e, fp_error *err) {
     e->queue = get_i64(&s, "queue");
     (void)get_i64(&s, "kind");
     e->state = get_i64(&s, "state");
-    e->settled_at = get_i64(&s, "settled_at");
-    e->attempts = get_i64(&s, "attempts");
+    e->settled_at = get_moment(&s, "settled_at");
+    e->attempts = get_count(&s, "attempts");
     e->token = get_i64(&s, "token");
-    e->generation = get_i64(&s, "generation");
+    e->generation = get_count(&s, "generation");
   }
   return stmt_end(&s, err);
 }
@@ -95,7 +95,7 @@ int line_lane(txn *t, int64_t queue, span name, int64_t *number, fp_error *err) 
   stmt s = stmt_use(&t->d->sql, SQL_LANE_GET);
   put_i64(&s, "queue", queue);
   put_text(&s, "name", name);
-  *number = stmt_row(&s) ? get_i64(&s, "number") : 0;
+  *number = stmt_row(&s) ? get_count(&s, "number") : 0;
   return stmt_end(&s, err);
 }
 
@@ -154,10 +154,10 @@ int line_drop(txn *t, const place *at, bool *dropped, fp_error *err) {
 
 void line_read(stmt *s, place *at) {
   at->token = get_i64(s, "token");
-  at->attempts = get_i64(s, "attempts");
+  at->attempts = get_count(s, "attempts");
   at->stage = (int32_t)get_i64(s, "stage");
   at->addressed = (int32_t)get_i64(s, "addressed");
-  at->generation = get_i64(s, "generation");
+  at->generation = get_count(s, "generation");
   at->again = get_i64(s, "again");
   at->placed_at = get_i64(s, "placed_at");
 }

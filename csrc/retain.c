@@ -227,7 +227,7 @@ static int unlisted(slice *v, bool *through, fp_error *err) {
     if (state != FP_DONE_UNLISTED) continue;
     code = db_policy(v->t->d, queue, &p, err);
     if (code != FP_OK) break;
-    int64_t end_us = get_i64(&s, "settled_at") + kept_for(p);
+    int64_t end_us = get_moment(&s, "settled_at") + kept_for(p);
     if (end_us <= now_us) {
       v->found.ids[v->found.count++] = r->outcome;
     } else {

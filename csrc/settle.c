@@ -168,7 +168,7 @@ static int age_start(txn *t, const facts *f, int64_t id, int64_t *since, fp_erro
     (void)get_text(&s, "kind");
     (void)get_text(&s, "code");
     (void)get_text(&s, "text");
-    if (!get_null(&s)) *since = get_i64(&s, "since");
+    if (!get_null(&s)) *since = get_moment(&s, "since");
   }
   return stmt_end(&s, err);
 }

@@ -107,6 +107,16 @@ int64_t get_i64(stmt *s, const char *name) {
   return sqlite3_column_int64(s->handle, s->column++);
 }
 
+int64_t get_count(stmt *s, const char *name) {
+  int64_t count = get_i64(s, name);
+  return count < 0 ? 0 : count > COUNTER_MAX ? COUNTER_MAX : count;
+}
+
+int64_t get_moment(stmt *s, const char *name) {
+  int64_t moment = get_i64(s, name);
+  return moment < 0 ? 0 : moment > NEVER_US ? NEVER_US : moment;
+}
+
 bool get_null(stmt *s) { return sqlite3_column_type(s->handle, s->column) == SQLITE_NULL; }
 
 bool get_is_text(stmt *s) { return sqlite3_column_type(s->handle, s->column) == SQLITE_TEXT; }

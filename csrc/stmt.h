@@ -38,6 +38,10 @@ void put_bytes(stmt *s, const char *name, span value); /* the same, as a BLOB */
 void put_rows(stmt *s, const char *name, const given_rows *rows); /* borrowed until stmt_end */
 bool stmt_row(stmt *s);                                /* one step; true: a row is there */
 int64_t get_i64(stmt *s, const char *name);
+/* The same of what is counted up (never below 0), and of a moment: what is damaged is at least no
+** number that cannot be reckoned with. */
+int64_t get_count(stmt *s, const char *name);
+int64_t get_moment(stmt *s, const char *name);
 bool get_null(stmt *s);                                /* is the next column NULL? moves nothing */
 bool get_is_text(stmt *s);                             /* is it text? the same */
 span get_text(stmt *s, const char *name);              /* UTF-8; until its next step */
