@@ -152,6 +152,16 @@ def test_a_stale_claim_of_another_handle_opens_nothing(core: Core, path: Path) -
         assert ack(other, newer) == [lib.FP_DONE]
 
 
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
+def test_a_late_word_leaves_a_newer_claim_of_its_own_handle(core: Core, profile: int) -> None:
+    """The handle goes on knowing where that one stands, which in a bulk queue nobody else knows."""
+    held = one(core, define(core, "q", profile))
+    core.hand(held.lease_end)
+    (newer,) = take(core, held.queue)
+    assert ack(core, held) == [lib.FP_LOST]
+    assert ack(core, newer) == [lib.FP_DONE]
+
+
 def test_a_place_is_no_proof(core: Core, path: Path) -> None:
     """The message stands where this handle left it, but put there by another, who gave it back."""
     held = one(core, define(core, "q"))
