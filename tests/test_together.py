@@ -200,3 +200,16 @@ def test_a_long_batch_is_settled_in_pieces(core: Core, queue: int) -> None:
     settle(core, Verdict(lost.id, lost.token, lib.FP_RELEASE, START))
     answers = ack(core, *held)
     assert answers == [LOST if claim is lost else DONE for claim in held]
+
+
+def test_a_newer_claim_at_the_very_same_place_is_not_the_older_ones(core: Core, path: Path) -> None:
+    """Given back, and claimed by another handle in the same moment for as long."""
+    queue = define(core, "q", lib.FP_PROFILE_JOB)
+    put(core, queue)
+    (held,) = take(core, queue)
+    with opened(path) as other:
+        assert settle(other, Verdict(held.id, held.token, lib.FP_RELEASE)) == [lib.FP_DONE]
+        (newer,) = take(other, queue)
+        assert (newer.id, newer.lease_end) == (held.id, held.lease_end)
+        assert ack(core, held) == [lib.FP_LOST]
+        assert ack(other, newer) == [lib.FP_DONE]
