@@ -114,6 +114,21 @@ def test_a_reader_that_has_seen_enough_is_no_traceback(db: str) -> None:
     assert process.returncode == 1
 
 
+def test_streams_that_the_caller_has_closed_are_no_traceback(tmp_path: Path, db: str) -> None:
+    """Nor does anything else get their numbers: neither a pipe to a child, nor the file."""
+    names = "print(sorted(os.readlink(f'/proc/self/fd/{n}') for n in range(3)), file=out)"
+    program = (
+        "import os, sys; from fencepost.cli import main\n"
+        f"try: main()\nfinally: out = open('said', 'w'); {names}"
+    )
+    for words in (["stats"], ["ingest", "q", "-"], ["show", "99"]):
+        closed = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "-", sys.executable, "-c", program]
+        done = subprocess.run([*closed, "--database", db, *words], cwd=tmp_path, check=False)
+        assert done.returncode == (1 if words[0] == "show" else 0)
+        if sys.platform == "linux":
+            assert (tmp_path / "said").read_text() == f"{[os.devnull] * 3}\n"
+
+
 # ---- stats, list, show ---------------------------------------------------------------------------
 
 

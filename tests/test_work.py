@@ -211,3 +211,17 @@ def test_a_stop_while_the_program_is_still_imported_is_a_clean_end(
         process.send_signal(number)
         assert process.wait(30) == 0
         assert "Traceback" not in (shop / "said").read_text()
+
+
+def test_a_signal_while_python_ends_is_a_clean_end(shop: Path, start: Start) -> None:
+    """All is settled by then. It must not be raised in whatever is put away just then."""
+    (shop / "twice.py").write_text(
+        "import atexit, os, signal\nfrom shop import app, note\n"
+        "atexit.register(lambda: os.kill(os.getpid(), signal.SIGTERM))\n"
+    )
+    enqueue(shop, "note.enqueue('one')")
+    worker = start("work", "twice:app")
+    until(lambda: len(notes(shop)) == 1)
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(30) == 0
+    assert "Traceback" not in (shop / "said").read_text()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import threading
 from collections import Counter
 from collections.abc import Callable
 
 import pytest
 
-from fencepost import App, Batch, Context
+from fencepost import App, Batch, Context, Job
+from fencepost._worker import executor
 from harness_ladder import FOR_EVER, Arm, disarm, memory, steps
 from harness_worker import AT_ONCE, until
 
@@ -142,3 +145,94 @@ def test_a_message_that_no_thread_is_to_be_had_for_goes_back_as_it_was(
     with app.worker(threads=1):
         assert work.enqueue().result(20) == 1
     assert len(refused) == 1
+
+
+@pytest.mark.parametrize("queue", ["default", "other"])
+@pytest.mark.parametrize("what", ["event loop", "thread"])
+def test_what_cannot_start_is_not_claimed_again_and_again(
+    app: App, what: str, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    No descriptor for an event loop, or no thread for it: its jobs wait in line, with their
+    attempts, while plain ones go on, of the same queue, too.
+    """
+    monkeypatch.setattr(executor, "SHORT", 3600.0)
+    plain, awaited = two_sorts(app, queue)
+    with app.worker(threads=2):
+        assert plain.enqueue(1).result(30) == 1
+        with monkeypatch.context() as poor:
+            refused = refuse_loops(poor, what, FOR_EVER)
+            handle = awaited.enqueue(2)
+            for n in range(20):
+                assert plain.enqueue(n).result(30) == n
+            until(lambda: bool(refused))
+            for n in range(100):
+                assert plain.enqueue(n).result(30) == n
+            status = handle.status()
+            assert len(refused) == 1
+    assert (status.state, status.attempt) == ("pending", 0)
+
+
+@pytest.mark.parametrize("queue", ["default", "other"])
+@pytest.mark.parametrize("what", ["event loop", "thread"])
+def test_what_could_not_start_runs_when_it_can(
+    app: App, what: str, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when nothing else happens meanwhile that would wake the worker."""
+    monkeypatch.setattr(executor, "SHORT", 0.05)
+    plain, awaited = two_sorts(app, queue)
+    with app.worker(threads=2), monkeypatch.context() as poor:
+        assert plain.enqueue(1).result(30) == 1
+        refused = refuse_loops(poor, what, 3)
+        assert awaited.enqueue(2).result(30) == 2
+    assert len(refused) == 3
+
+
+def two_sorts(app: App, queue: str) -> tuple[Job[[int], int], Job[[int], int]]:
+    @app.job
+    def plain(n: int) -> int:
+        return n
+
+    @app.job(queue=queue)
+    async def awaited(n: int) -> int:
+        return n
+
+    return plain, awaited
+
+
+def refuse_loops(poor: pytest.MonkeyPatch, what: str, times: int) -> list[int]:
+    """So many event loops cannot be made, or get no thread; the list grows with each."""
+    refused: list[int] = []
+    make, start = asyncio.new_event_loop, threading.Thread.start
+
+    def refuse() -> None:
+        if len(refused) < times:
+            refused.append(1)
+            raise OSError(errno.EMFILE, "Too many open files")
+
+    def made() -> asyncio.AbstractEventLoop:
+        refuse()
+        return make()
+
+    def started(thread: threading.Thread) -> None:
+        if thread.name == "fencepost-event-loop":
+            refuse()
+        start(thread)
+
+    if what == "thread":
+        poor.setattr(threading.Thread, "start", started)
+    else:
+        poor.setattr(asyncio, "new_event_loop", made)
+    return refused
+
+
+def test_a_coroutine_that_stops_its_loop_stops_nobody_else(app: App) -> None:
+    """And the worker stops as always."""
+
+    @app.job
+    async def stop() -> None:
+        asyncio.get_running_loop().stop()
+
+    with app.worker():
+        for _ in range(3):
+            assert stop.enqueue().result(30) is None

@@ -65,9 +65,9 @@ def unknown(key: Key, kind: str, code: str | None, text: str) -> Verdict:
     return Verdict(*key, FP.UNKNOWN, 0, None, *failure(kind, code, text))
 
 
-def released(key: Key) -> Verdict:
-    """Back to its old place; the attempt is given back."""
-    return Verdict(*key, FP.RELEASE)
+def released(key: Key, delay_us: int = 0) -> Verdict:
+    """Back to its old place, or a later one; the attempt is given back."""
+    return Verdict(*key, FP.RELEASE, delay_us)
 
 
 def later(key: Key, delay_us: int, kind: str, code: str | None, text: str) -> Verdict:

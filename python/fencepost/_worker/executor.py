@@ -21,11 +21,14 @@ from queue import SimpleQueue
 from time import monotonic
 from typing import Any, Final, Protocol
 
+from fencepost.spans import SECOND
+
 __all__ = ["COROUTINES", "Backlog", "Executor", "Task"]
 
 COROUTINES: Final = 100  # handlers that may await side by side in one worker
 TURN: Final = 0.005  # seconds that a thread serves one backlog while others wait for a slot
 ASKED: Final = 0.020  # seconds after which who waits for a slot has to ask again
+SHORT: Final = 1.0  # seconds until what could not start is tried again: a thread, the event loop
 
 log: Final = logging.getLogger("fencepost.worker")
 
@@ -72,18 +75,37 @@ class Executor:
         self._process = os.getpid()
         self.threads = threads
         self._free = {False: threads, True: COROUTINES}
+        self._short_until = {False: 0.0, True: 0.0}
         self._asking: dict[bool, dict[object, float]] = {False: {}, True: {}}  # in their order
         self._calls: SimpleQueue[Backlog | None] = SimpleQueue()
         self._suspects: dict[object, float] = {}
         self._started = 0
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._vacant: dict[Backlog, int] = {}  # slots of the event loop, until they are given back
 
     # ---- slots: `coroutine` says which sort ------------------------------------------------------
 
     def free(self, *, coroutine: bool) -> int:
-        return self._free[coroutine]
+        """How many can be reserved: after `falter`, for a while, where somebody serves already."""
+        free = self._free[coroutine]
+        if self.short_us(coroutine=coroutine):
+            if coroutine:
+                return free if self._loop is not None else 0
+            return max(0, free - (self.threads - self._started))
+        return free
+
+    def falter(self, *, coroutine: bool) -> None:
+        """
+        Something could not be started. What was claimed for it goes back to the line, and must not
+        be claimed for the same end as fast as the disk can write.
+        """
+        self._short_until[coroutine] = monotonic() + SHORT
+
+    def short_us(self, *, coroutine: bool) -> int:
+        """For how long it is of no use to claim further messages of this sort."""
+        return max(0, int((self._short_until[coroutine] - monotonic()) * SECOND))
 
     def reserve(self, wanted: int | None, *, coroutine: bool, asker: object = None) -> int:
         """
@@ -92,7 +114,7 @@ class Executor:
         """
         with self.changed:
             asking = self._asking[coroutine]
-            free = self._free[coroutine] - (_before(asking, asker) if asking else 0)
+            free = self.free(coroutine=coroutine) - (_before(asking, asker) if asking else 0)
             granted = max(0, free if wanted is None else min(wanted, free))
             self._free[coroutine] -= granted
             if granted:
@@ -286,14 +308,22 @@ class Executor:
                 if self._loop is None:
                     loop = asyncio.new_event_loop()
                     name = "fencepost-event-loop"
-                    threading.Thread(target=self._turn, args=[loop], name=name, daemon=True).start()
+                    turning = threading.Thread(
+                        target=self._turn, args=[loop], name=name, daemon=True
+                    )
+                    try:
+                        turning.start()
+                    except BaseException:
+                        loop.close()
+                        raise
                     self._loop = loop
         return self._loop
 
     def _turn(self, loop: asyncio.AbstractEventLoop) -> None:
         asyncio.set_event_loop(loop)
         try:
-            loop.run_forever()
+            while not self._closed:  # a handler that stops its loop stops nobody else's
+                loop.run_forever()
             for task in self._tasks:
                 task.cancel()
             loop.run_until_complete(asyncio.gather(*self._tasks, return_exceptions=True))
@@ -303,6 +333,7 @@ class Executor:
 
     def close(self) -> None:
         """No further calls: idle threads end, busy ones end when their handler returns."""
+        self._closed = True
         for _ in range(self._started):
             self._calls.put(None)
         if self._loop is not None:

@@ -85,7 +85,11 @@ class Singles:
         asker = None if backlog.serving else self
         self._slots = executor.reserve(None, coroutine=self._coroutine, asker=asker)
         if backlog.left and self._slots:  # its threads had left it to serve others
-            serving = executor.staff(min(self._slots, backlog.left), coroutine=self._coroutine)
+            try:
+                serving = executor.staff(min(self._slots, backlog.left), coroutine=self._coroutine)
+            except BaseException:
+                self._free()
+                raise
             self._slots -= serving
             executor.serve(backlog, serving)
         waiting = backlog.left

@@ -38,7 +38,7 @@ class Launcher:
         channel: Channel,
         routes: Mapping[str, Route],
         *,
-        give_back: Callable[[Claims], None],
+        give_back: Callable[[Claims, int], None],
         clear: Callable[[], None],
     ) -> None:
         self.running: set[Run] = set()
@@ -125,7 +125,8 @@ class Launcher:
             others = [run for run in runs if run.coroutine != group.backlog.coroutine]
             found = self._executor.reserve(len(others), coroutine=group.other.coroutine)
             self._begin(group.other, others[:found], found)
-            self._give_back([claim for run in others[found:] for claim in run.claims])
+            delay_us = self._executor.short_us(coroutine=group.other.coroutine)
+            self._give_back([claim for run in others[found:] for claim in run.claims], delay_us)
 
     def _begin(self, backlog: Backlog, runs: list[Run], slots: int) -> None:
         """Let them run. Slots that are left are given back, and so is all that cannot start."""
@@ -140,9 +141,11 @@ class Launcher:
                 backlog.waiting.extend(runs)
                 self._executor.serve(backlog, used)
                 slots -= used
-        except Exception as error:  # no memory, no further thread
+        except Exception as error:  # no memory, no further thread, no descriptor for an event loop
             log.warning("%s could not start: %s", runs[0].name, error)
-            self._give_back(self._forget(runs))
+            self._executor.falter(coroutine=backlog.coroutine)
+            delay_us = self._executor.short_us(coroutine=backlog.coroutine)
+            self._give_back(self._forget(runs), delay_us)
         self._executor.give_back(slots, coroutine=backlog.coroutine)
 
     def _hold(self, runs: list[Run]) -> None:

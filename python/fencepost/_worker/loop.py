@@ -266,14 +266,14 @@ class Loop:
                 self._executor.changed.wait(seconds)
 
     def _wait_for_messages(self, groups: Sequence[Group]) -> None:
-        """Wait for one from whichever queue, a handler's end, or a stop; claim no more than one."""
+        """Wait for one from whichever queue, a handler's end, room, or a stop; claim only one."""
         queues = [number for group in groups for number in group.queues]
         nudges = self._file.core.nudges()
         self._resting = True  # whoever comes from now on nudges
         try:
             if self._news != self._seen or self._stopping.is_set():
                 return
-            slice_us = TICK_US if self._running else 0
+            slice_us = TICK_US if self._running or len(groups) < len(self._groups) else 0
             take = Take(
                 queues, 1, until_us=self._scheduler.until_us, slice_us=slice_us, nudges=nudges
             )
@@ -333,12 +333,12 @@ class Loop:
         for claim in self._launcher.take_back(group, count):
             self._channel.add(claim._queue.name, [released(claim._key)])
 
-    def _give_back(self, claims: Sequence[Claim[Any]]) -> None:
+    def _give_back(self, claims: Sequence[Claim[Any]], delay_us: int = 0) -> None:
         """What was claimed and cannot start, or not soon enough."""
         if self._stopping.is_set():
             self.released += len(claims)
         for claim in claims:
-            self._channel.add(claim._queue.name, [released(claim._key)])
+            self._channel.add(claim._queue.name, [released(claim._key, delay_us)])
 
     def _watch(self) -> None:
         """Time-outs, lost leases, and what handlers say about how far they are."""

@@ -5,12 +5,14 @@ Exit codes: 0 done, and all is well; 1 not done, or not all of it; 2 the call it
 This module imports neither click nor rich, so that it can say that they are missing.
 """
 
+import os
 import sys
 from typing import NoReturn
 
 
 def main() -> NoReturn:
     """Run the command line on this process's arguments and exit."""
+    _open_standard_streams()
     try:
         from fencepost.cli.root import run
     except ModuleNotFoundError as error:
@@ -22,3 +24,13 @@ def main() -> NoReturn:
         )
         sys.exit(2)
     sys.exit(run(sys.argv[1:]))
+
+
+def _open_standard_streams() -> None:
+    """
+    Stand-ins for those that the caller has closed. Else a pipe or the file itself would get their
+    numbers, and a child that is started would take that for its output.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):  # by their numbers
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))

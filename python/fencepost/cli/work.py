@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import logging
+import os
 import signal
 import sys
 import time
@@ -75,6 +76,8 @@ def work(
         stores=_stores(app, database),
     )
     worker.run()
+    for number in STOPPING:  # all is settled; an exception would only disturb the end of Python
+        signal.signal(number, lambda _number, _frame: os._exit(0))
     return 0
 
 
