@@ -21,8 +21,6 @@ from queue import SimpleQueue
 from time import monotonic
 from typing import Any, Final, Protocol
 
-from fencepost.spans import SECOND
-
 __all__ = ["COROUTINES", "Backlog", "Executor", "Task"]
 
 COROUTINES: Final = 100  # handlers that may await side by side in one worker
@@ -90,7 +88,7 @@ class Executor:
     def free(self, *, coroutine: bool) -> int:
         """How many can be reserved: after `falter`, for a while, where somebody serves already."""
         free = self._free[coroutine]
-        if self.short_us(coroutine=coroutine):
+        if self.short(coroutine=coroutine):
             if coroutine:
                 return free if self._loop is not None else 0
             return max(0, free - (self.threads - self._started))
@@ -103,9 +101,9 @@ class Executor:
         """
         self._short_until[coroutine] = monotonic() + SHORT
 
-    def short_us(self, *, coroutine: bool) -> int:
-        """For how long it is of no use to claim further messages of this sort."""
-        return max(0, int((self._short_until[coroutine] - monotonic()) * SECOND))
+    def short(self, *, coroutine: bool) -> float:
+        """For how many seconds it is of no use to claim further messages of this sort."""
+        return max(0.0, self._short_until[coroutine] - monotonic())
 
     def reserve(self, wanted: int | None, *, coroutine: bool, asker: object = None) -> int:
         """

@@ -125,8 +125,8 @@ class Launcher:
             others = [run for run in runs if run.coroutine != group.backlog.coroutine]
             found = self._executor.reserve(len(others), coroutine=group.other.coroutine)
             self._begin(group.other, others[:found], found)
-            delay_us = self._executor.short_us(coroutine=group.other.coroutine)
-            self._give_back([claim for run in others[found:] for claim in run.claims], delay_us)
+            left = [claim for run in others[found:] for claim in run.claims]
+            self._give_back_short(left, group.other)
 
     def _begin(self, backlog: Backlog, runs: list[Run], slots: int) -> None:
         """Let them run. Slots that are left are given back, and so is all that cannot start."""
@@ -144,9 +144,13 @@ class Launcher:
         except Exception as error:  # no memory, no further thread, no descriptor for an event loop
             log.warning("%s could not start: %s", runs[0].name, error)
             self._executor.falter(coroutine=backlog.coroutine)
-            delay_us = self._executor.short_us(coroutine=backlog.coroutine)
-            self._give_back(self._forget(runs), delay_us)
+            self._give_back_short(self._forget(runs), backlog)
         self._executor.give_back(slots, coroutine=backlog.coroutine)
+
+    def _give_back_short(self, claims: Claims, backlog: Backlog) -> None:
+        """There was nobody to serve them: to be claimed again when somebody may be."""
+        delay_us = int(self._executor.short(coroutine=backlog.coroutine) * SECOND)
+        self._give_back(claims, delay_us)
 
     def _hold(self, runs: list[Run]) -> None:
         held: list[int] = []
