@@ -22,10 +22,10 @@ PROGRESS: Final = 3  # in fp_content's records
 
 class Status(NamedTuple):
     """
-    Where a job is. `attempt` is the one that runs or was the last, 0 before the first.
+    Where a job or a run is. `attempt` is the one that runs or was the last, 0 before the first.
 
     `failure` is the last one, also while it waits for its next attempt; `progress` the latest value
-    its handler gave.
+    its handler gave. `waiting_for` has the names of the waits and sleeps in which a run stands.
     """
 
     state: State

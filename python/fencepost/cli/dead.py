@@ -40,7 +40,12 @@ def _filters(command: click.decorators.FC) -> click.decorators.FC:
     for option in (
         click.option("--before", type=moment, help="Died before this moment."),
         click.option("--since", type=moment, help="Died at this moment or later."),
-        click.option("--failure", type=click.Choice(KINDS), help="Only of this kind of failure."),
+        click.option(
+            "--failure",
+            type=click.Choice(KINDS),
+            metavar="KIND",
+            help=f"Only of this kind of failure: {', '.join(KINDS)}.",
+        ),
         click.option("--kind", metavar="JOB", help="Only of this job."),
         click.option("--queue", help="Only of this queue."),
     ):

@@ -24,7 +24,7 @@ log = logging.getLogger("fencepost.cli")
 
 
 @click.command(short_help="Run the jobs and handlers of an App.")
-@click.argument("target", metavar="MODULE:APP")
+@click.argument("target", metavar="MODULE[:APP]")
 @click.option("--queues", metavar="A,B", help="Only these queues.")
 @click.option("--threads", type=click.IntRange(1), default=8, show_default=True)
 @click.option(
@@ -51,6 +51,7 @@ def work(
     """
     Run the jobs and handlers of the App that MODULE:APP names, until SIGTERM or Ctrl-C.
 
+    MODULE is imported from the current folder, too; its App is called `app` if :APP is left out.
     Running handlers may finish within the grace, the rest goes back to the line without losing an
     attempt; a second signal stops at once. With --procs, a process that was killed is replaced.
     """
