@@ -87,7 +87,7 @@ static int read_line(check *c, fp_error *err) {
     c->stands[c->stand_count++] = at;
   }
   int code = stmt_end(&s, err);
-  if (c->stand_count > 0) qsort(c->stands, (size_t)c->stand_count, sizeof(stand), by_first);
+  if (c->stands != NULL) qsort(c->stands, (size_t)c->stand_count, sizeof(stand), by_first);
   return code != FP_OK ? code : err->code;
 }
 
