@@ -157,7 +157,10 @@ class WorkflowRun(runs.Run):
         why = self.why()
         if why != LOST:
             return None if why is None else "told"
-        row = await self._writer.ask(lambda: self._writer.flow.get(self._pass_writer.id))
+        try:
+            row = await self._writer.ask(lambda: self._writer.flow.get(self._pass_writer.id))
+        except Error:  # the file does not say; that it is lost is known
+            return "lost"
         cancelled = row is not None and row.state == FP.RUN_CANCELLED
         return "withdrawn" if cancelled else "lost"
 
