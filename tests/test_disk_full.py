@@ -71,7 +71,8 @@ def mark(n: int) -> int:
     began[~n] += 1
     return n
 
-@app.workflow(max_attempts=1)
+# Records use no attempt; a commit with rows of its own does, as a job's: one for all this time.
+@app.workflow(max_attempts=2, backoff=AT_ONCE)
 async def flow(run: Run, n: int) -> int:
     return await run.step("one", abs, n) + await run.transact("two", lambda tx: 1)
 
